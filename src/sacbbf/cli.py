@@ -1,0 +1,54 @@
+"""The command line: finds the subcommand, runs it, and turns errors into messages and exit codes."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+from sacbbf import __version__
+from sacbbf.errors import UsageError
+
+# Subcommand -> what it does; each is a module of sacbbf.commands, imported only when it is called.
+COMMANDS: dict[str, str] = {
+    "verify": "compare the learner and the replay with numbers of the authors' release",
+}
+
+
+def usage() -> str:
+    """Return the text of `sacbbf --help`."""
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {text}" for name, text in COMMANDS.items()]
+    return "\n".join(
+        [
+            f"sacbbf {__version__}: sample-efficient reinforcement learning for discrete actions",
+            "",
+            "usage: sacbbf COMMAND [options]     (sacbbf COMMAND --help explains each)",
+            "",
+            *lines,
+        ]
+    )
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run the command line with these arguments; returns the exit code."""
+    if not argv or argv[0] in ("-h", "--help", "help"):
+        print(usage())
+        return 0 if argv else 2
+    if argv[0] in ("-V", "--version"):
+        print(f"sacbbf {__version__}")
+        return 0
+    if argv[0] not in COMMANDS:
+        print(f"sacbbf: no command {argv[0]!r}; it is one of {', '.join(COMMANDS)}", file=sys.stderr)
+        return 2
+    try:
+        module = importlib.import_module(f"sacbbf.commands.{argv[0]}")
+        return int(module.main(argv[1:]))
+    except UsageError as error:
+        print(f"sacbbf {argv[0]}: {error}", file=sys.stderr)
+        return 2
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    sys.exit(run(sys.argv[1:]))

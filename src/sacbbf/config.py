@@ -1,0 +1,129 @@
+"""Every setting of an agent: value, unit and source, one frozen dataclass per part. No logic.
+
+Defaults are SAC-BBF at paper size for a run of 100,000 steps. Sources: "paper" is *Generalizing soft
+actor-critic algorithms to discrete action spaces*; "release" is its authors' code and configuration.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from sacbbf.behaviour import BehaviourName
+
+EncoderName = Literal["impala", "nature", "grid", "mlp"]
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    """The shape of the networks."""
+
+    encoder: EncoderName = "impala"
+    """Impala or Nature CNN for images, a small residual CNN for grids, an MLP for vectors (paper: impala)."""
+    width_scale: float = 4.0
+    """Multiplies the encoder's channels (paper: 4)."""
+    hidden_dim: int = 2048
+    """Units of each projection (release: 2048)."""
+    num_atoms: int = 51
+    """Atoms of the return distribution; 1 means a scalar Q (C51: 51)."""
+    v_max: float = 10.0
+    """The atoms span [-v_max, v_max], in units of learning rewards (C51: 10)."""
+    dueling: bool = True
+    """Split Q into a value and an advantage stream."""
+    renormalize: bool = True
+    """Rescale each latent to [0, 1] (SPR)."""
+    policy: bool = True
+    """Have a policy branch (SAC-BBF); without it the agent acts on Q (BBF)."""
+
+
+@dataclass(frozen=True)
+class LossConfig:
+    """What an update minimises."""
+
+    policy_gradient: Literal["sampled", "expected"] = "sampled"
+    """Policy gradient from one sampled action (paper, Eq. 10), or its exact expectation over actions."""
+    variance_reduction: bool = True
+    """Subtract the policy's mean Q as a baseline (paper, Eq. 10); off is the paper's ablation."""
+    backup: Literal["sampled", "expected", "greedy"] = "sampled"
+    """The action of the bootstrap state: drawn from the policy (paper), averaged over it, or argmax Q (BBF)."""
+    double: bool = True
+    """With the greedy backup: the online network chooses the action, the target network rates it."""
+    spr_weight: float = 5.0
+    """Weight of the self-predictive loss; 0 turns it off (release: 5)."""
+    spr_steps: int = 5
+    """Steps that the transition model is rolled out, k (release: 5)."""
+    augment: bool = True
+    """Random shift by up to 4 pixels and random intensity; images only."""
+
+
+@dataclass(frozen=True)
+class OptimiserConfig:
+    """AdamW and the target network's moving average."""
+
+    learning_rate: float = 1e-4
+    """Step size (release: 1e-4)."""
+    adam_beta1: float = 0.9
+    """Decay of the first moment (release: 0.9)."""
+    adam_beta2: float = 0.999
+    """Decay of the second moment (release: 0.999)."""
+    adam_eps: float = 1.5e-4
+    """Adam's epsilon (release: 1.5e-4)."""
+    weight_decay: float = 0.1
+    """Decoupled decay of tensors with more than one dimension (BBF: 0.1)."""
+    tau: float = 0.005
+    """Share of the online network that enters the target network at each update (BBF: 0.005)."""
+
+
+@dataclass(frozen=True)
+class ScheduleConfig:
+    """What changes during a run. Counts of updates and steps are for the run's own budget."""
+
+    replay_ratio: int = 2
+    """Updates per environment step (paper: 2)."""
+    warmup: int = 2_000
+    """Steps of uniformly random actions before learning starts (release: 2,000)."""
+    n_start: int = 10
+    """n-step return right after a reset (BBF: 10)."""
+    n_end: int = 3
+    """n-step return once the cycle is over (BBF: 3)."""
+    gamma_start: float = 0.97
+    """Discount right after a reset (BBF: 0.97)."""
+    gamma_end: float = 0.997
+    """Discount once the cycle is over (BBF: 0.997)."""
+    cycle: int = 10_000
+    """Updates over which n and gamma move from start to end (BBF: 10,000)."""
+    beta_start: float = 0.01
+    """Weight of the entropy bonus at step 0 (paper: 0.01)."""
+    beta_end: float = 0.0
+    """Weight of the entropy bonus at the end of the annealing (paper: 0)."""
+    beta_final_updates: int = 40_000
+    """Updates at the end of the run for which beta stays at its end value (paper: F = 40,000)."""
+    reset_every: int = 40_000
+    """Updates between resets; 0 turns them off (BBF: 40,000)."""
+    shrink: float = 0.5
+    """Share of the old encoder and transition model that survives a reset (BBF: 0.5)."""
+
+
+@dataclass(frozen=True)
+class ReplayConfig:
+    """The replay buffer and how it is sampled."""
+
+    capacity: int = 200_000
+    """Steps kept; the oldest are overwritten (release: 200,000)."""
+    batch_size: int = 32
+    """Windows per update (release: 32)."""
+    prioritised: bool = True
+    """Sample in proportion to the priority sqrt(TD loss); off: uniformly."""
+
+
+@dataclass(frozen=True)
+class AgentConfig:
+    """An agent: one rung of the ladder at one size."""
+
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    loss: LossConfig = field(default_factory=LossConfig)
+    optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
+    schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
+    replay: ReplayConfig = field(default_factory=ReplayConfig)
+    behaviour: BehaviourName = "paper"
+    """Follow the paper, or the formulas of the authors' release where the two differ."""

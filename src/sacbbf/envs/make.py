@@ -1,0 +1,162 @@
+"""From a name to an environment: Atari games, MinAtar, and whatever Gymnasium knows."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sacbbf import games
+from sacbbf.envs.base import (
+    EnvError,
+    Environment,
+    MissingExtra,
+    UnknownEnvironment,
+    check_at_least,
+    check_sticky,
+)
+
+if TYPE_CHECKING:
+    import gymnasium
+
+
+@dataclass(frozen=True)
+class EnvSettings:
+    """What can be set in an environment; each kind takes what it has and leaves the rest."""
+
+    sticky: float | None = None  # probability of repeating the last action; None: Atari 0, MinAtar 0.1
+    ramping: bool = True  # MinAtar: whether games get harder as they go
+    max_steps: int | None = None  # agent steps; None: Atari 27,000, MinAtar 5,000, else its own limit
+    max_noops: int = 30  # Atari: 0 .. max_noops - 1 no-op agent steps begin an episode
+    life_loss: bool = True  # Atari: whether a lost life ends the frame skip and is reported
+
+    def __post_init__(self) -> None:
+        if self.sticky is not None:
+            check_sticky(self.sticky)
+        if self.max_steps is not None:
+            check_at_least("max_steps", self.max_steps, 1)
+        check_at_least("max_noops", self.max_noops, 0)
+
+    def given(self, *names: str) -> dict[str, Any]:
+        """Those of the named settings that have a value."""
+        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+
+
+def make_env(
+    env: str | gymnasium.Env[Any, Any], *, settings: EnvSettings | None = None, render: bool = False
+) -> Environment:
+    """The environment of that name, or a Gymnasium object made ready for the project.
+
+    Names: an Atari game (`Pong`, `pong`, `ALE/Pong-v5`: always under the Atari 100K protocol),
+    `MinAtar/Breakout-v1` (v1: the game's own actions; v0: all six), or a Gymnasium id, with the
+    module that registers it in front if need be (`my_package:MyGame-v0`).
+    `render=True` where pictures are wanted; Atari and MinAtar always have them.
+    """
+    settings = settings or EnvSettings()
+    if not isinstance(env, str):
+        return _make_object(env, settings, render)
+    if game := games.find_game(env):
+        return _make_atari(game, settings)
+    if env.startswith("MinAtar/"):
+        return _make_minatar(env, settings)
+    return _make_registered(env, settings, render)
+
+
+def known_environments() -> dict[str, tuple[str, ...]]:
+    """Names that make_env takes, by group: `Atari 100K`, `Atari`, `MinAtar` and `Gymnasium`.
+
+    The last is Gymnasium's registry as it stands, without Atari: what in it has continuous actions is
+    refused only when it is made.
+    """
+    from sacbbf.envs import minatar
+
+    others = tuple(name for name in games.atari_games() if name not in games.GAMES)
+    return {
+        "Atari 100K": games.GAMES,
+        "Atari": others,
+        "MinAtar": minatar.NAMES,
+        "Gymnasium": tuple(sorted(_registered_ids())),
+    }
+
+
+def _registered_ids() -> list[str]:
+    import gymnasium
+
+    own = ("ale_py", "minatar")  # played without Gymnasium
+    return [id for id, spec in gymnasium.registry.items() if not str(spec.entry_point).startswith(own)]
+
+
+def _make_atari(game: str, settings: EnvSettings) -> Environment:
+    from sacbbf.envs.atari import AtariEnvironment, AtariSettings
+
+    return AtariEnvironment(game, AtariSettings(**settings.given("sticky", "max_steps", "max_noops", "life_loss")))
+
+
+def _make_minatar(name: str, settings: EnvSettings) -> Environment:
+    from sacbbf.envs.minatar import NAMES, MinAtarEnvironment, MinAtarSettings
+
+    if name not in NAMES:
+        raise _unknown(name)
+    return MinAtarEnvironment(name, MinAtarSettings(**settings.given("sticky", "ramping", "max_steps")))
+
+
+def _make_object(env: gymnasium.Env[Any, Any], settings: EnvSettings, render: bool) -> Environment:
+    import gymnasium
+
+    from sacbbf.envs.gymnasium import make_gymnasium
+
+    if not isinstance(env, gymnasium.Env):
+        raise EnvError(f"env must be an environment's name or a gymnasium.Env, got {type(env).__name__}")
+    _refuse_sticky(settings, type(env.unwrapped).__name__)
+    return make_gymnasium(env, max_steps=settings.max_steps, render=render)
+
+
+def _make_registered(name: str, settings: EnvSettings, render: bool) -> Environment:
+    import gymnasium
+
+    from sacbbf.envs.gymnasium import make_gymnasium
+
+    _check_registered(name)
+    _refuse_sticky(settings, name)
+    try:
+        return make_gymnasium(name, max_steps=settings.max_steps, render=render)
+    except gymnasium.error.DependencyNotInstalled as error:
+        raise MissingExtra(f"{name} needs a package that is not installed: {error}") from error
+
+
+def _check_registered(name: str) -> None:
+    """Refuse what Gymnasium does not know; a `module:` in front is imported first, which may register it."""
+    import gymnasium
+
+    module, _, plain = name.rpartition(":")
+    try:
+        if module:
+            importlib.import_module(module)
+        spec = gymnasium.spec(plain)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise  # the module is there, something that it needs is not
+        raise UnknownEnvironment(f"env = {name!r}: there is no module {error.name!r} to import") from error
+    except gymnasium.error.Error as error:
+        raise _unknown(name) from error
+    if str(spec.entry_point).startswith("ale_py"):  # `Pong-v4` and the like: other protocols, other frames
+        game = games.find_game(str(spec.kwargs["game"]))
+        raise EnvError(f"env = {name!r}: Atari is played under the Atari 100K protocol, as {game}")
+
+
+def _refuse_sticky(settings: EnvSettings, name: str) -> None:
+    if settings.sticky:
+        raise EnvError(f"{name}: sticky = {settings.sticky} is for Atari and MinAtar; leave it out or set it to 0")
+
+
+def _unknown(name: str) -> UnknownEnvironment:
+    from sacbbf.envs import minatar
+
+    atari = games.atari_games()
+    if name.casefold().startswith("ale/"):
+        atari = tuple(games.ale_id(game) for game in atari)
+    hint = games.nearest(name, [*atari, *minatar.NAMES, *_registered_ids()])
+    return UnknownEnvironment(
+        f"env = {name!r} is not an environment: it takes an Atari game (Pong), one of MinAtar's "
+        f"(MinAtar/Breakout-v1) or a Gymnasium id (CartPole-v1, module:id){games.suggestion(hint)}"
+    )

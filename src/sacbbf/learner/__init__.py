@@ -1,0 +1,1 @@
+"""Learning: losses, schedules, resets and the update that puts them together."""

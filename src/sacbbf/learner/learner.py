@@ -1,0 +1,330 @@
+"""The learner: one update of the networks from a batch, and what belongs to it: optimiser, target, resets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from numpy.random import Generator
+
+from sacbbf.behaviour import BEHAVIOURS
+from sacbbf.config import AgentConfig, OptimiserConfig
+from sacbbf.learner import losses, schedules
+from sacbbf.learner.augment import augment, to_float
+from sacbbf.learner.noise import Noise
+from sacbbf.learner.passes import next_policy_logits, next_q_logits, online_pass, target_pass
+from sacbbf.learner.resets import reset_network
+from sacbbf.networks import AgentNetwork, build_network
+from sacbbf.replay import Replay
+from sacbbf.rules import check_agent
+from sacbbf.seeding import torch_generator
+from sacbbf.types import Batch, FloatArray, IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Everything that one update computed, per sample, for metrics and for checks against other code."""
+
+    latent: torch.Tensor  # (B, ...) of s_t
+    q_logits: torch.Tensor  # (B, A, N) at s_t
+    q_values: torch.Tensor  # (B, A) at s_t
+    policy_logits: torch.Tensor | None  # (B, A) at s_t
+    next_policy_logits: torch.Tensor | None  # (B, A) at s_{t+n}
+    next_action: torch.Tensor | None  # (B,) where the backup samples one
+    policy_action: torch.Tensor | None  # (B,) where the policy gradient samples one
+    target: torch.Tensor  # (B, N) distribution, or (B,) value
+    spr_prediction: torch.Tensor | None  # (V, k, B, D)
+    spr_target: torch.Tensor | None  # (V, k, B, D)
+    td: torch.Tensor  # (B,)
+    spr: torch.Tensor  # (B,)
+    policy: torch.Tensor  # (B,) policy gradient minus beta * entropy
+    entropy: torch.Tensor  # (B,)
+    weights: torch.Tensor  # (B,) importance weights
+    total: torch.Tensor  # () weighted mean: what is minimised
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """The outcome of one update; its numbers stay on the device until somebody asks for them."""
+
+    terms: Terms
+    beta: float
+    grad_norm: torch.Tensor | None  # () where it was asked for
+
+    def metrics(self) -> dict[str, float]:
+        """Return losses, entropy, Q and gradient norm as plain numbers. Waits for the device."""
+        terms = self.terms
+        values = {
+            "loss/total": terms.total,
+            "loss/td": terms.td.mean(),
+            "loss/spr": terms.spr.mean(),
+            "q/mean": terms.q_values.mean(),
+            "q/max": terms.q_values.max(),
+        }
+        if terms.policy_logits is not None:
+            values["loss/policy"] = terms.policy.mean()
+            values["policy/entropy"] = terms.entropy.mean()
+            values["policy/entropy_min"] = terms.entropy.min()
+        if self.grad_norm is not None:
+            values["grad_norm"] = self.grad_norm
+        return {name: float(value) for name, value in values.items()} | {"schedule/beta": self.beta}
+
+
+class Learner:
+    """Online and target network, optimiser and schedules of one agent."""
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        obs_shape: Sequence[int],
+        num_actions: int,
+        *,
+        total_steps: int = schedules.REFERENCE_STEPS,
+        seed: int = 0,
+        device: torch.device | str = "cpu",
+        noise: Noise | None = None,
+    ) -> None:
+        check_agent(config)
+        self.config = config
+        self.obs_shape = tuple(obs_shape)
+        self.num_actions = num_actions
+        self.total_steps = total_steps
+        self.device = torch.device(device)
+        self.behaviour = BEHAVIOURS[config.behaviour]
+        self.spr_steps = config.loss.spr_steps if config.loss.spr_weight > 0 else 0
+        self.init_generator = torch_generator(seed, "networks", device=self.device)
+        self.noise = noise or Noise(torch_generator(seed, "learner", device=self.device))
+        self.online = self._fresh_network()
+        self.target = self._fresh_network()
+        self.target.load_state_dict(self.online.state_dict())
+        self.target.requires_grad_(False)
+        self.optimiser = make_optimiser(config.optimiser, self.online)
+        network = config.network
+        self.atoms = losses.support(network.num_atoms, network.v_max, self.device)
+        self.reset_steps = frozenset(schedules.reset_steps(config.schedule, total_steps, self.behaviour))
+        self.updates = 0
+        self.updates_since_reset = 0
+
+    # --- schedules ---
+
+    @property
+    def n(self) -> int:
+        """Steps of the n-step return at the next update."""
+        return schedules.n_step(self.config.schedule, self.updates_since_reset)
+
+    @property
+    def gamma(self) -> float:
+        """Discount at the next update."""
+        return schedules.discount(self.config.schedule, self.updates_since_reset)
+
+    def beta(self, step: int) -> float:
+        """Weight of the entropy bonus at an environment step."""
+        return schedules.entropy_weight(self.config.schedule, step, self.total_steps)
+
+    # --- learning ---
+
+    def learn(self, replay: Replay, step: int, generator: Generator, measure: bool = False) -> dict[str, float]:
+        """Do the updates due at one environment step: sample, update, write priorities.
+
+        Returns the last update's metrics if `measure`, else an empty dict.
+        """
+        size = self.config.replay.batch_size
+        ratio = self.config.schedule.replay_ratio
+        group = math.gcd(self.behaviour.batches_per_group, ratio)
+        metrics: dict[str, float] = {}
+        for number in range(ratio // group):
+            n, gamma = self.n, self.gamma
+            drawn = replay.sample(size * group, n, gamma, generator)
+            last = number == ratio // group - 1
+            updates = [self.update(batch, self.beta(step), measure and last) for batch in split(drawn, group)]
+            priorities = self._write_priorities(replay, drawn.indices, updates)
+            if measure and last:
+                metrics = updates[-1].metrics() | {
+                    "replay/priority": float(priorities.mean()),
+                    "schedule/n": float(n),
+                    "schedule/gamma": gamma,
+                }
+        return metrics
+
+    def update(self, batch: Batch, beta: float, measure: bool = True) -> Update:
+        """One gradient step on a batch; `measure` adds the gradient norm. Section by section as in the paper."""
+        self._check_batch(batch)
+        self.optimiser.zero_grad(set_to_none=True)
+        total, terms = self.compute(batch, beta)
+        total.backward()  # type: ignore[no-untyped-call]
+        grad_norm = self._grad_norm() if measure else None
+        self.optimiser.step()
+        self._update_target()
+        self.updates += 1
+        self.updates_since_reset += 1
+        return Update(terms, beta, grad_norm)
+
+    def compute(self, batch: Batch, beta: float) -> tuple[torch.Tensor, Terms]:
+        """Return the loss to minimise, with its graph, and everything it was made of, without."""
+        states = self.prepare(batch.states)  # ((k + 2) * B, ...)
+        size = batch.return_n.shape[0]
+        online = online_pass(self.online, states[:size], batch.actions[: self.spr_steps])
+        target = target_pass(self.target, states[size:], size)
+        bootstrap, next_logits, next_action = self._bootstrap(target.q_logits, states[-size:])
+        goal = self._goal(bootstrap, batch)
+        taken = losses.select(online.q_logits, batch.actions[0])  # (B, N)
+        distributional = self.atoms.numel() > 1
+        td = losses.td_cross_entropy(taken, goal) if distributional else losses.td_huber(taken.squeeze(1), goal)
+        q_values = losses.expected_value(online.q_logits.detach(), self.atoms)
+        spr = torch.zeros_like(td)
+        if online.prediction is not None and target.projection is not None:
+            spr = losses.spr_loss(online.prediction, target.projection, batch.same_episode)
+        policy, entropy, policy_action = self._policy_loss(online.policy_logits, q_values, beta)
+        total = (batch.weights * (td + self.config.loss.spr_weight * spr + policy)).mean()
+        terms = Terms(
+            latent=online.latent.detach(),
+            q_logits=online.q_logits.detach(),
+            q_values=q_values,
+            policy_logits=None if online.policy_logits is None else online.policy_logits.detach(),
+            next_policy_logits=next_logits,
+            next_action=next_action,
+            policy_action=policy_action,
+            target=goal,
+            spr_prediction=None if online.prediction is None else online.prediction.detach(),
+            spr_target=target.projection,
+            td=td.detach(),
+            spr=spr.detach(),
+            policy=policy.detach(),
+            entropy=entropy.detach(),
+            weights=batch.weights,
+            total=total.detach(),
+        )
+        return total, terms
+
+    def reset(self) -> None:
+        """Reset both networks, each with its own fresh draw, and start optimiser and schedules afresh."""
+        for network in (self.online, self.target):
+            reset_network(network, self._fresh_network(), self.config.schedule.shrink)
+        self.optimiser = make_optimiser(self.config.optimiser, self.online)
+        self.updates_since_reset = 0
+
+    def prepare(self, states: torch.Tensor) -> torch.Tensor:
+        """Network inputs ((k + 2) * B, ...) from a batch's stored states (k + 2, B, ...)."""
+        flat = states.flatten(0, 1)
+        if self.config.loss.augment and flat.dim() == 4:
+            return augment(flat, self.noise, self.behaviour.crop_extra)
+        return to_float(flat)
+
+    # --- parts of an update ---
+
+    def _bootstrap(
+        self, target_logits: torch.Tensor, state_n: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
+        """Bootstrap (B, N) at s_{t+n}, with the policy's logits and the action drawn, where there are any."""
+        distributional = self.atoms.numel() > 1
+        values = torch.softmax(target_logits, dim=-1) if distributional else target_logits  # (B, A, N)
+        if self.config.loss.backup == "greedy":
+            chooser = next_q_logits(self.online, state_n) if self.config.loss.double else target_logits
+            q_chooser = losses.expected_value(chooser, self.atoms)
+            return losses.backup_greedy(values, q_chooser), None, None
+        logits = next_policy_logits(self.online, state_n)
+        if self.config.loss.backup == "expected":
+            return losses.backup_expected(values, logits), logits, None
+        action = losses.draw_action(logits, self.noise.gumbel(logits.shape))
+        return losses.backup_sampled(values, action), logits, action
+
+    def _goal(self, bootstrap: torch.Tensor, batch: Batch) -> torch.Tensor:
+        """Target of the TD loss: (B, N), or (B,) for a scalar Q."""
+        if self.atoms.numel() > 1:
+            return losses.target_distribution(bootstrap, batch.return_n, batch.discount_n, batch.done, self.atoms)
+        return losses.target_value(bootstrap.squeeze(1), batch.return_n, batch.discount_n, batch.done)
+
+    def _policy_loss(
+        self, logits: torch.Tensor | None, q_values: torch.Tensor, beta: float
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+        """Policy loss and entropy, (B,) each, and the sampled action; zeros for an agent without a policy."""
+        if logits is None:
+            zeros = torch.zeros_like(q_values[:, 0])
+            return zeros, zeros, None
+        entropy = losses.entropy(logits)
+        if self.config.loss.policy_gradient == "expected":
+            return losses.policy_gradient_expected(logits, q_values) - beta * entropy, entropy, None
+        action = losses.draw_action(logits.detach(), self.noise.gumbel(logits.shape))
+        gradient = losses.policy_gradient_sampled(logits, q_values, action, self.config.loss.variance_reduction)
+        return gradient - beta * entropy, entropy, action
+
+    def _write_priorities(self, replay: Replay, indices: IntArray, updates: list[Update]) -> FloatArray:
+        """Write sqrt(TD loss) back: to every index, or (released) each batch's mean to the group's first ones."""
+        td = torch.stack([update.terms.td for update in updates])  # (group, B)
+        if not self.behaviour.priority_per_sample:
+            td = td.mean(dim=1)
+            indices = indices[: len(updates)]
+        priorities = torch.sqrt(td.flatten() + 1e-10).cpu().double().numpy()
+        replay.set_priorities(indices, priorities)
+        return priorities
+
+    def _check_batch(self, batch: Batch) -> None:
+        """Shapes and kinds that a silent broadcast or cast would otherwise hide."""
+        k, size = self.spr_steps, batch.return_n.shape[0] if batch.return_n.dim() else 0
+        shapes = {
+            "states": (k + 2, size, *self.obs_shape),
+            "actions": (k + 1, size),
+            "same_episode": (k, size),
+            **dict.fromkeys(("return_n", "discount_n", "done", "weights"), (size,)),
+        }
+        for name, shape in shapes.items():
+            tensor = getattr(batch, name)
+            if tuple(tensor.shape) != shape:
+                raise ValueError(f"batch.{name}: got shape {tuple(tensor.shape)}, must be {shape}")
+        for name, dtype in (("actions", torch.int64), ("done", torch.bool), ("return_n", torch.float32)):
+            if getattr(batch, name).dtype != dtype:
+                raise ValueError(f"batch.{name}: got {getattr(batch, name).dtype}, must be {dtype}")
+
+    @torch.no_grad()
+    def _update_target(self) -> None:
+        targets: list[torch.Tensor] = list(self.target.parameters())
+        onlines: list[torch.Tensor] = list(self.online.parameters())
+        torch._foreach_lerp_(targets, onlines, self.config.optimiser.tau)
+
+    @torch.no_grad()
+    def _grad_norm(self) -> torch.Tensor:
+        grads = [parameter.grad for parameter in self.online.parameters() if parameter.grad is not None]
+        norm: torch.Tensor = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(grads)))
+        return norm
+
+    def _fresh_network(self) -> AgentNetwork:
+        return build_network(
+            self.config.network,
+            self.obs_shape,
+            self.num_actions,
+            self_prediction=self.spr_steps > 0,
+            device=self.device,
+            generator=self.init_generator,
+        )
+
+
+def make_optimiser(config: OptimiserConfig, network: AgentNetwork) -> torch.optim.AdamW:
+    """AdamW that decays tensors with more than one dimension only."""
+    matrices = [parameter for parameter in network.parameters() if parameter.dim() > 1]
+    vectors = [parameter for parameter in network.parameters() if parameter.dim() <= 1]
+    return torch.optim.AdamW(
+        [{"params": matrices, "weight_decay": config.weight_decay}, {"params": vectors, "weight_decay": 0.0}],
+        lr=config.learning_rate,
+        betas=(config.adam_beta1, config.adam_beta2),
+        eps=config.adam_eps,
+        fused=matrices[0].device.type in ("cpu", "cuda"),
+    )
+
+
+def split(batch: Batch, parts: int) -> Iterator[Batch]:
+    """Cut a batch of parts * B windows into `parts` batches of B, in order."""
+    size = len(batch.indices) // parts
+    for start in range(0, size * parts, size):
+        rows = slice(start, start + size)
+        yield Batch(
+            states=batch.states[:, rows],
+            actions=batch.actions[:, rows],
+            return_n=batch.return_n[rows],
+            discount_n=batch.discount_n[rows],
+            done=batch.done[rows],
+            same_episode=batch.same_episode[:, rows],
+            weights=batch.weights[rows],
+            indices=batch.indices[rows],
+        )

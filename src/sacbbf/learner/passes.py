@@ -1,0 +1,87 @@
+"""The network passes of one update, batched: what is encoded once is shared by all that need it.
+
+An update encodes s_t online with gradient, s_{t+n} online without, and s_{t+1} .. s_{t+k} together with
+s_{t+n} in a single call of the target network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from sacbbf.networks.agent_network import AgentNetwork
+
+
+@dataclass(frozen=True, slots=True)
+class OnlinePass:
+    """What the online network says of s_t, with gradient."""
+
+    latent: torch.Tensor  # (B, ...) encoded s_t
+    q_logits: torch.Tensor  # (B, A, N)
+    policy_logits: torch.Tensor | None  # (B, A)
+    prediction: torch.Tensor | None  # (V, k, B, D): what the predictors say of s_{t+1} .. s_{t+k}
+
+
+@dataclass(frozen=True, slots=True)
+class TargetPass:
+    """What the target network says of the states after s_t, without gradient."""
+
+    q_logits: torch.Tensor  # (B, A, N) at s_{t+n}
+    projection: torch.Tensor | None  # (V, k, B, D): each branch's projection of s_{t+1} .. s_{t+k}
+
+
+def online_pass(network: AgentNetwork, state_t: torch.Tensor, actions: torch.Tensor) -> OnlinePass:
+    """Encode s_t (B, ...), roll the latent out with actions (k, B), and read both branches off it.
+
+    Projections of s_t and of all k predicted latents go through one matrix product per branch.
+    """
+    latent = network.encode(state_t)
+    steps = actions.shape[0]
+    latents = latent.unsqueeze(0)
+    if steps:
+        latents = torch.cat([latents, network.roll_out(latent, actions)])  # (k + 1, B, ...)
+    q_features = _per_step(network.q_features, latents)  # (k + 1, B, D)
+    q_logits = network.q_logits(q_features[0])
+    predictions = [network.q_predictor(q_features[1:])] if steps else []
+    policy_logits = None
+    if network.policy_head is not None:
+        policy_features = _per_step(network.policy_features, latents)
+        policy_logits = network.policy_logits(policy_features[0])
+        if steps:
+            assert network.policy_predictor is not None
+            predictions.append(network.policy_predictor(policy_features[1:]))
+    return OnlinePass(latent, q_logits, policy_logits, torch.stack(predictions) if predictions else None)
+
+
+@torch.no_grad()
+def target_pass(network: AgentNetwork, states: torch.Tensor, batch_size: int) -> TargetPass:
+    """Encode s_{t+1} .. s_{t+k}, s_{t+n}, stacked as ((k + 1) * B, ...), in one call."""
+    latents = network.encode(states)
+    q_features = network.q_features(latents)  # ((k + 1) * B, D)
+    q_logits = network.q_logits(q_features[-batch_size:])
+    if states.shape[0] == batch_size:
+        return TargetPass(q_logits, None)
+    projections = [q_features[:-batch_size]]
+    if network.policy_head is not None:
+        projections.append(network.policy_features(latents[:-batch_size]))
+    stacked = torch.stack(projections)  # (V, k * B, D)
+    return TargetPass(q_logits, stacked.view(len(projections), -1, batch_size, stacked.shape[-1]))
+
+
+@torch.no_grad()
+def next_policy_logits(network: AgentNetwork, state_n: torch.Tensor) -> torch.Tensor:
+    """Policy logits (B, A) at s_{t+n}, from the encoder and the policy branch alone."""
+    return network.policy_logits(network.policy_features(network.encode(state_n)))
+
+
+@torch.no_grad()
+def next_q_logits(network: AgentNetwork, state_n: torch.Tensor) -> torch.Tensor:
+    """Atom logits (B, A, N) at s_{t+n}, from the encoder and the Q branch alone."""
+    return network.q_logits(network.q_features(network.encode(state_n)))
+
+
+def _per_step(branch: Callable[[torch.Tensor], torch.Tensor], latents: torch.Tensor) -> torch.Tensor:
+    """Features (T, B, D) of latents (T, B, ...)."""
+    return branch(latents.flatten(0, 1)).view(*latents.shape[:2], -1)

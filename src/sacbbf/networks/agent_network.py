@@ -1,0 +1,118 @@
+"""The agent's whole network: encoder, Q branch, policy branch and self-prediction. No losses, no optimiser.
+
+Its parts carry the names of the paper's figure; `encode` and the branches are separate calls, because an
+update shares encoded latents between them and acting needs one branch only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from sacbbf.config import NetworkConfig
+from sacbbf.networks.encoders import make_encoder
+from sacbbf.networks.latent_model import make_transition, renormalize
+
+RESET_SOFTLY = ("encoder.", "transition.")  # the parts that a reset only shrinks and perturbs
+
+
+def flatten(latent: torch.Tensor) -> torch.Tensor:
+    """Flatten latents (N, C, H, W) in (height, width, channel) order, as Flax does; (N, D) stays."""
+    return latent.permute(0, 2, 3, 1).flatten(1) if latent.dim() == 4 else latent
+
+
+class AgentNetwork(nn.Module):
+    """Networks of one agent; `self_prediction` adds the transition model and the predictors."""
+
+    def __init__(
+        self, config: NetworkConfig, obs_shape: Sequence[int], num_actions: int, self_prediction: bool = True
+    ) -> None:
+        super().__init__()
+        self.num_actions = num_actions
+        self.num_atoms = config.num_atoms
+        self.renormalize = config.renormalize
+        hidden = config.hidden_dim
+        self.encoder = make_encoder(config.encoder, obs_shape, config.width_scale)
+        flat = math.prod(self.encoder.out_shape)
+        self.q_projection = nn.Linear(flat, hidden)
+        self.q_value = nn.Linear(hidden, config.num_atoms) if config.dueling else None
+        self.q_advantage = nn.Linear(hidden, num_actions * config.num_atoms)
+        self.policy_projection = nn.Linear(flat, hidden) if config.policy else None
+        self.policy_head = nn.Linear(hidden, num_actions) if config.policy else None
+        if self_prediction:
+            self.transition = make_transition(self.encoder.out_shape, num_actions)
+            self.q_predictor = nn.Linear(hidden, hidden)
+            self.policy_predictor = nn.Linear(hidden, hidden) if config.policy else None
+
+    def encode(self, obs: torch.Tensor) -> torch.Tensor:
+        """Latents of observations (N, C, H, W) or (N, D), already float and scaled."""
+        latent = self.encoder(obs)
+        return renormalize(latent) if self.renormalize else latent
+
+    def roll_out(self, latent: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
+        """Predicted latents of the next k steps, (k, N, ...), from (N, ...) and actions (k, N)."""
+        latents = []
+        for action in actions:
+            latent = self.transition(latent, action)
+            latent = renormalize(latent) if self.renormalize else latent
+            latents.append(latent)
+        return torch.stack(latents)
+
+    def q_features(self, latent: torch.Tensor) -> torch.Tensor:
+        """The Q branch's projection (N, hidden), before its relu."""
+        return self.q_projection(flatten(latent))  # type: ignore[no-any-return]
+
+    def q_logits(self, features: torch.Tensor) -> torch.Tensor:
+        """Logits of the return's atoms (N, A, atoms) from the Q branch's projection; a scalar Q if atoms = 1."""
+        hidden = F.relu(features)
+        advantage = self.q_advantage(hidden).unflatten(1, (self.num_actions, self.num_atoms))
+        if self.q_value is None:
+            return advantage  # type: ignore[no-any-return]
+        value = self.q_value(hidden).unsqueeze(1)  # (N, 1, atoms)
+        return value + advantage - advantage.mean(dim=1, keepdim=True)  # type: ignore[no-any-return]
+
+    def policy_features(self, latent: torch.Tensor) -> torch.Tensor:
+        """The policy branch's projection (N, hidden), before its relu."""
+        assert self.policy_projection is not None, "this agent has no policy branch"
+        return self.policy_projection(flatten(latent))  # type: ignore[no-any-return]
+
+    def policy_logits(self, features: torch.Tensor) -> torch.Tensor:
+        """Logits of the policy (N, A) from the policy branch's projection."""
+        assert self.policy_head is not None, "this agent has no policy branch"
+        return self.policy_head(F.relu(features))  # type: ignore[no-any-return]
+
+
+def initialise(network: nn.Module, generator: torch.Generator) -> None:
+    """Draw fresh parameters in place: Xavier-uniform weights, zero biases."""
+    for parameter in network.parameters():
+        if parameter.dim() > 1:
+            nn.init.xavier_uniform_(parameter, generator=generator)
+        else:
+            nn.init.zeros_(parameter)
+
+
+def build_network(
+    config: NetworkConfig,
+    obs_shape: Sequence[int],
+    num_actions: int,
+    *,
+    self_prediction: bool,
+    device: torch.device,
+    generator: torch.Generator,
+) -> AgentNetwork:
+    """Build and initialise a network on `device` for observations (C, H, W) or (D,).
+
+    It is laid out on the meta device first, so that nothing but `generator` ever draws a parameter.
+    """
+    with torch.device("meta"):
+        network = AgentNetwork(config, obs_shape, num_actions, self_prediction).to(torch.float32)
+    network.to_empty(device=device)
+    for parameter in network.parameters():
+        if parameter.dim() == 4:  # convolutions are fastest in this layout, on CPU and GPU alike
+            parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
+    initialise(network, generator)
+    return network

@@ -1,0 +1,168 @@
+"""Encoders: observation -> latent, for images, grids and vectors. No losses, no heads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from sacbbf.config import EncoderName
+
+
+def same_padding(size: int, kernel: int, stride: int) -> tuple[int, int]:
+    """Pixels to pad (before, after) so that the output has ceil(size / stride) pixels; the odd one goes after."""
+    out = -(-size // stride)
+    total = max((out - 1) * stride + kernel - size, 0)
+    return total // 2, total - total // 2
+
+
+class SameConv2d(nn.Conv2d):
+    """Convolution whose output has ceil(size / stride) pixels, the odd padding pixel at the bottom and right."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Map (N, C, H, W) to (N, C', ceil(H / stride), ceil(W / stride))."""
+        kernel, stride = self.kernel_size[0], self.stride[0]
+        top, bottom = same_padding(x.shape[2], kernel, stride)
+        left, right = same_padding(x.shape[3], kernel, stride)
+        if top == bottom and left == right:
+            return F.conv2d(x, self.weight, self.bias, self.stride, (top, left))
+        x = F.pad(x, (left, right, top, bottom))
+        return F.conv2d(x, self.weight, self.bias, self.stride)
+
+
+def conv3x3(in_channels: int, out_channels: int) -> nn.Conv2d:
+    """3x3 convolution that keeps the image's size."""
+    return nn.Conv2d(in_channels, out_channels, kernel_size=3, padding=1)
+
+
+def max_pool_same(x: torch.Tensor) -> torch.Tensor:
+    """3x3 max-pool with stride 2 to ceil(size / 2) pixels, padded with -inf.
+
+    An even side is padded by one pixel at its end only, an odd one by one at either end. The first is what
+    `ceil_mode` does; sides that differ in parity need an explicit pad.
+    """
+    odd_h, odd_w = x.shape[2] % 2, x.shape[3] % 2
+    if odd_h != odd_w:
+        x = F.pad(x, (odd_w, 1, odd_h, 1), value=float("-inf"))
+        return F.max_pool2d(x, 3, 2)
+    return F.max_pool2d(x, 3, 2, padding=1) if odd_h else F.max_pool2d(x, 3, 2, ceil_mode=True)
+
+
+class ResidualBlock(nn.Module):
+    """relu, conv3x3, relu, conv3x3, add."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.conv0 = conv3x3(channels, channels)
+        self.conv1 = conv3x3(channels, channels)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Map (N, C, H, W) to the same shape."""
+        residual: torch.Tensor = self.conv1(F.relu(self.conv0(F.relu(x))))
+        return x + residual
+
+
+class ImpalaStage(nn.Module):
+    """conv3x3, max-pool to half the size, two residual blocks."""
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__()
+        self.conv = conv3x3(in_channels, out_channels)
+        self.block0 = ResidualBlock(out_channels)
+        self.block1 = ResidualBlock(out_channels)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Map (N, C, H, W) to (N, C', ceil(H / 2), ceil(W / 2))."""
+        return self.block1(self.block0(max_pool_same(self.conv(x))))  # type: ignore[no-any-return]
+
+
+class ImpalaEncoder(nn.Module):
+    """Three Impala stages of 16, 32 and 32 channels times `width_scale`, then relu."""
+
+    def __init__(self, in_shape: Sequence[int], width_scale: float) -> None:
+        super().__init__()
+        widths = [scaled(width, width_scale) for width in (16, 32, 32)]
+        self.stage0 = ImpalaStage(in_shape[0], widths[0])
+        self.stage1 = ImpalaStage(widths[0], widths[1])
+        self.stage2 = ImpalaStage(widths[1], widths[2])
+        self.out_shape = (widths[2], -(-in_shape[1] // 8), -(-in_shape[2] // 8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Map (N, C, H, W) to (N, 32 * width_scale, ceil(H / 8), ceil(W / 8))."""
+        return F.relu(self.stage2(self.stage1(self.stage0(x))))
+
+
+class NatureEncoder(nn.Module):
+    """The Nature CNN with SAME padding: 8x8/4-32, 4x4/2-64, 3x3/1-64, channels times `width_scale`."""
+
+    def __init__(self, in_shape: Sequence[int], width_scale: float) -> None:
+        super().__init__()
+        widths = [scaled(width, width_scale) for width in (32, 64, 64)]
+        self.conv0 = SameConv2d(in_shape[0], widths[0], kernel_size=8, stride=4)
+        self.conv1 = SameConv2d(widths[0], widths[1], kernel_size=4, stride=2)
+        self.conv2 = SameConv2d(widths[1], widths[2], kernel_size=3, stride=1)
+        self.out_shape = (widths[2], -(-in_shape[1] // 8), -(-in_shape[2] // 8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Map (N, C, H, W) to (N, 64 * width_scale, ceil(H / 8), ceil(W / 8))."""
+        for conv in (self.conv0, self.conv1, self.conv2):
+            x = F.relu(conv(x))
+        return x
+
+
+class GridEncoder(nn.Module):
+    """For small grids such as 10x10xC: conv3x3 to 16 channels times `width_scale`, one residual block, relu."""
+
+    def __init__(self, in_shape: Sequence[int], width_scale: float) -> None:
+        super().__init__()
+        width = scaled(16, width_scale)
+        self.conv = conv3x3(in_shape[0], width)
+        self.block0 = ResidualBlock(width)
+        self.out_shape = (width, in_shape[1], in_shape[2])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Map (N, C, H, W) to (N, 16 * width_scale, H, W)."""
+        return F.relu(self.block0(self.conv(x)))
+
+
+class MlpEncoder(nn.Module):
+    """For vectors: two layers of 64 units times `width_scale`, relu after each."""
+
+    def __init__(self, in_shape: Sequence[int], width_scale: float) -> None:
+        super().__init__()
+        width = scaled(64, width_scale)
+        self.linear0 = nn.Linear(in_shape[0], width)
+        self.linear1 = nn.Linear(width, width)
+        self.out_shape = (width,)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Map (N, D) to (N, 64 * width_scale)."""
+        return F.relu(self.linear1(F.relu(self.linear0(x))))
+
+
+Encoder = ImpalaEncoder | NatureEncoder | GridEncoder | MlpEncoder
+
+ENCODERS: dict[EncoderName, type[Encoder]] = {
+    "impala": ImpalaEncoder,
+    "nature": NatureEncoder,
+    "grid": GridEncoder,
+    "mlp": MlpEncoder,
+}
+
+
+def scaled(width: int, scale: float) -> int:
+    """Channels of a layer at the given width scale, at least one."""
+    return max(1, round(width * scale))
+
+
+def make_encoder(name: EncoderName, in_shape: Sequence[int], width_scale: float) -> Encoder:
+    """Build the named encoder for observations of `in_shape`, (C, H, W) or (D,)."""
+    wanted = 1 if name == "mlp" else 3
+    if name not in ENCODERS:
+        raise ValueError(f"network.encoder = {name!r}: must be one of {', '.join(ENCODERS)}")
+    if len(in_shape) != wanted:
+        what = "vectors (D,)" if wanted == 1 else "images or grids (C, H, W)"
+        raise ValueError(f"network.encoder = {name!r} takes {what}, but observations have shape {tuple(in_shape)}")
+    return ENCODERS[name](in_shape, width_scale)

@@ -1,0 +1,74 @@
+"""From states to actions: what a network, chance or a fixed mix would do. No learning."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from sacbbf.learner.augment import to_float
+from sacbbf.networks import AgentNetwork
+from sacbbf.types import Frame
+
+Logits = npt.NDArray[np.float32]
+
+
+class Policy(Protocol):
+    """Anything that rates actions in states."""
+
+    def logits(self, states: Frame) -> Logits:
+        """Logits (N, A) of the actions in stored-dtype states (N, stack * C, ...)."""
+        ...
+
+
+class NetworkPolicy:
+    """A network's policy branch, always run on batches of `rows` states.
+
+    The size of a batch changes float results in their last bits. A fixed one, padded where there are fewer
+    states, makes an episode the same however many others are played beside it.
+    """
+
+    def __init__(self, network: AgentNetwork, device: torch.device, rows: int = 1) -> None:
+        self.network = network
+        self.device = device
+        self.rows = rows
+
+    @torch.inference_mode()
+    def logits(self, states: Frame) -> Logits:
+        """Logits (N, A) of the policy, from the encoder and the policy branch alone."""
+        outputs = []
+        for start in range(0, len(states), self.rows):
+            part = states[start : start + self.rows]
+            padded = np.zeros((self.rows, *states.shape[1:]), states.dtype)
+            padded[: len(part)] = part
+            latent = self.network.encode(to_float(torch.from_numpy(padded).to(self.device)))
+            logits = self.network.policy_logits(self.network.policy_features(latent))
+            outputs.append(logits[: len(part)].float().cpu().numpy())
+        return np.concatenate(outputs)
+
+
+class FixedPolicy:
+    """The same action probabilities in every state: chance, a constant action, or a blind mix."""
+
+    def __init__(self, probabilities: npt.ArrayLike) -> None:
+        self.probabilities = np.asarray(probabilities, np.float64)
+        with np.errstate(divide="ignore"):
+            self._logits: npt.NDArray[Any] = np.log(self.probabilities).astype(np.float32)
+
+    def logits(self, states: Frame) -> Logits:
+        """Log-probabilities (N, A), the same in every row."""
+        return np.broadcast_to(self._logits, (len(states), len(self._logits)))
+
+
+def uniform_policy(num_actions: int) -> FixedPolicy:
+    """Chance: every action is equally likely."""
+    return FixedPolicy(np.full(num_actions, 1.0 / num_actions))
+
+
+def choose(logits: Logits, generator: np.random.Generator, greedy: bool = False) -> int:
+    """Draw an action from logits (A,), or take the most likely one."""
+    if greedy:
+        return int(np.argmax(logits))
+    return int(np.argmax(logits + generator.gumbel(size=logits.shape)))

@@ -1,0 +1,87 @@
+"""Agents and sizes by name, as small differences from SAC-BBF at paper size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from sacbbf.config import AgentConfig, EncoderName
+from sacbbf.errors import UsageError
+from sacbbf.learner.schedules import for_budget
+
+AgentName = Literal["sac-bbf", "random", "blind"]
+SizeName = Literal["paper", "laptop", "tiny"]
+Kind = Literal["image", "grid", "vector"]
+Changes = dict[str, dict[str, Any]]
+
+AGENTS: dict[AgentName, str] = {
+    "sac-bbf": "BBF with an explicit policy, trained by a discrete soft actor-critic (the paper's agent)",
+    "random": "baseline: every action equally likely",
+    "blind": "baseline: the best constant action or two-action mix, whatever the screen shows",
+}
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large the networks are and how fast they learn, by kind of observation."""
+
+    summary: str
+    encoders: dict[Kind, EncoderName]
+    steps: int  # environment steps of a run unless set otherwise
+    threads: int  # CPU threads for PyTorch; 0: as many as PyTorch likes
+    changes: Changes = field(default_factory=dict)
+    by_kind: dict[Kind, Changes] = field(default_factory=dict)
+
+
+SIZES: dict[SizeName, Size] = {
+    "paper": Size(
+        summary="the paper to the letter: Impala x4, 2048 units, replay ratio 2; wants a GPU",
+        encoders={"image": "impala", "grid": "grid", "vector": "mlp"},
+        steps=100_000,
+        threads=0,
+    ),
+    "laptop": Size(
+        summary="84x84 games on a CPU: Nature CNN at half width, 256 units, replay ratio 1",
+        encoders={"image": "nature", "grid": "grid", "vector": "mlp"},
+        steps=20_000,
+        threads=0,
+        changes={
+            "network": {"width_scale": 0.5, "hidden_dim": 256},
+            "optimiser": {"learning_rate": 3e-4},
+            "schedule": {"replay_ratio": 1, "beta_start": 0.03},
+        },
+    ),
+    "tiny": Size(
+        summary="grids (MinAtar) and vectors (CartPole) in minutes on one core",
+        encoders={"image": "nature", "grid": "grid", "vector": "mlp"},
+        steps=20_000,
+        threads=1,
+        changes={
+            "network": {"width_scale": 1.0, "hidden_dim": 128},
+            "optimiser": {"learning_rate": 3e-4},
+            "schedule": {"replay_ratio": 1, "beta_start": 0.1},
+        },
+        by_kind={
+            "image": {"network": {"width_scale": 0.5}},
+            "vector": {"network": {"v_max": 100.0}},
+        },
+    ),
+}
+
+
+def preset(size: SizeName, kind: Kind, steps: int, replay_ratio: int | None = None) -> AgentConfig:
+    """Return SAC-BBF at a size, for a kind of observation and a budget of environment steps."""
+    if size not in SIZES:
+        raise UsageError(f"size = {size!r}: must be one of {', '.join(SIZES)}")
+    chosen = SIZES[size]
+    config = change(AgentConfig(), {"network": {"encoder": chosen.encoders[kind]}})
+    config = change(change(config, chosen.changes), chosen.by_kind.get(kind, {}))
+    if replay_ratio is not None:
+        config = change(config, {"schedule": {"replay_ratio": replay_ratio}})
+    return replace(config, schedule=for_budget(config.schedule, steps))
+
+
+def change(config: AgentConfig, changes: Changes) -> AgentConfig:
+    """Return the configuration with some settings of some parts replaced."""
+    parts = {part: replace(getattr(config, part), **settings) for part, settings in changes.items()}
+    return replace(config, **parts)

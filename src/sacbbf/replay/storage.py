@@ -1,0 +1,127 @@
+"""A ring of single frames with the few numbers that go with each step. Stores and gathers; judges nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from sacbbf.replay.n_step import Ends, combine_ends
+from sacbbf.types import BoolArray, Frame, IntArray
+
+TORCH_DTYPES: dict[np.dtype[np.generic], torch.dtype] = {
+    np.dtype(np.uint8): torch.uint8,
+    np.dtype(np.bool_): torch.bool,
+    np.dtype(np.float32): torch.float32,
+}
+
+
+def check_frame_dtype(frame_dtype: npt.DTypeLike) -> np.dtype[np.generic]:
+    """Returns the NumPy dtype, or raises ValueError if frames of it cannot be stored."""
+    try:
+        dtype = np.dtype(frame_dtype)
+    except TypeError:
+        dtype = np.dtype(np.void)
+    if dtype not in TORCH_DTYPES:
+        raise ValueError(f"frame_dtype: got {frame_dtype}, must be uint8, bool or float32")
+    return dtype
+
+
+class Ring:
+    """The last `capacity` steps; step t (counted from the start of the run) lives in slot t % capacity.
+
+    Everything is in plain arrays and one counter, so that saving and restoring them is exact.
+    """
+
+    def __init__(
+        self,
+        *,
+        capacity: int,
+        frame_shape: tuple[int, ...],
+        frame_dtype: np.dtype[np.generic],
+        stack: int,
+        truncation_restarts: bool,
+        device: torch.device | str,
+    ) -> None:
+        self.capacity = capacity
+        self.stack = stack
+        self.frame_shape = frame_shape
+        self.frame_dtype = frame_dtype
+        self._truncation_restarts = truncation_restarts
+        # One row more than the capacity: it stays zero, and stands for every frame before an episode's start.
+        self.frames = torch.empty((capacity + 1, *frame_shape), dtype=TORCH_DTYPES[frame_dtype], device=device)
+        self.frames[capacity] = 0
+        self.actions: npt.NDArray[np.int32] = np.zeros(capacity, dtype=np.int32)
+        self.rewards: npt.NDArray[np.float32] = np.zeros(capacity, dtype=np.float32)
+        self.terminated: BoolArray = np.zeros(capacity, dtype=np.bool_)
+        self.truncated: BoolArray = np.zeros(capacity, dtype=np.bool_)
+        self.life_lost: BoolArray = np.zeros(capacity, dtype=np.bool_)
+        # How many frames before its own belong to the stack of s_t: 0 .. stack - 1.
+        self.history: npt.NDArray[np.int32] = np.zeros(capacity, dtype=np.int32)
+        self.steps_added = 0
+
+    @property
+    def oldest(self) -> int:
+        """The oldest step still stored."""
+        return max(0, self.steps_added - self.capacity)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of frames and numbers."""
+        numbers = (self.actions, self.rewards, self.terminated, self.truncated, self.life_lost, self.history)
+        return self.frames.nbytes + sum(array.nbytes for array in numbers)
+
+    def append(
+        self, frame: Frame, action: int, reward: float, terminated: bool, truncated: bool, life_lost: bool
+    ) -> int:
+        """Writes the next step over the oldest one; returns its slot."""
+        slot = self.steps_added % self.capacity
+        history = self._next_history()
+        # A fresh C-ordered copy: torch takes no read-only or negatively strided array.
+        self.frames[slot] = torch.from_numpy(np.array(frame, order="C"))
+        self.actions[slot] = action
+        self.rewards[slot] = reward
+        self.terminated[slot] = terminated
+        self.truncated[slot] = truncated
+        self.life_lost[slot] = life_lost
+        self.history[slot] = history
+        self.steps_added += 1
+        return slot
+
+    def _next_history(self) -> int:
+        if self.steps_added == 0:
+            return 0
+        last = np.array([self.steps_added - 1])
+        ends = self.ends(last)
+        restart = ends.over if self._truncation_restarts else ends.terminal
+        return 0 if restart[0] else min(int(self.history[self.slots(last)][0]) + 1, self.stack - 1)
+
+    def slots(self, steps: IntArray) -> IntArray:
+        """Slots of `steps`, of any shape."""
+        return steps % self.capacity
+
+    def steps(self, slots: IntArray) -> IntArray:
+        """The newest steps written to `slots`, of any shape."""
+        newest = self.steps_added - 1
+        return newest - (newest - slots) % self.capacity
+
+    def ends(self, steps: IntArray) -> Ends:
+        """What the flags stored at `steps` (any shape) come to."""
+        slots = self.slots(steps)
+        return combine_ends(self.terminated[slots], self.truncated[slots], self.life_lost[slots])
+
+    def stack_starts(self, steps: IntArray) -> IntArray:
+        """The first step whose frame belongs to the stack of each of `steps`, of any shape."""
+        return steps - self.history[self.slots(steps)]
+
+    def stacks(self, steps: IntArray, starts: IntArray) -> torch.Tensor:
+        """Stacked states at `steps` (T, B), zero before `starts` (T, B) -> (T, B, stack * C, ...).
+
+        Frames that the ring has overwritten are zero as well, rather than those of a much later step.
+        """
+        members = steps[..., None] + np.arange(1 - self.stack, 1)  # (T, B, stack), oldest first
+        kept = members >= np.maximum(starts, self.oldest)[..., None]
+        rows = np.where(kept, self.slots(members), self.capacity)
+        index = torch.from_numpy(rows.reshape(-1)).to(self.frames.device)
+        channels = self.stack * self.frame_shape[0]
+        return self.frames.index_select(0, index).reshape(*steps.shape, channels, *self.frame_shape[1:])

@@ -1,0 +1,1 @@
+"""One run: training, evaluation, records, and checks against reference numbers."""

@@ -1,0 +1,100 @@
+"""The training loop's heart: one environment step at a time, in the order of the paper's release.
+
+A step is: updates (once the warm-up is over), a reset of the networks if one is due, an action, the
+environment's answer, and storing it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from sacbbf.behaviour import BEHAVIOURS
+from sacbbf.envs import FrameStack, make_env
+from sacbbf.learner.learner import Learner
+from sacbbf.policy import NetworkPolicy, choose
+from sacbbf.replay import Replay
+from sacbbf.run.settings import RunConfig
+from sacbbf.seeding import episode_seed, numpy_generator
+from sacbbf.types import EpisodeRecord, Frame
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one step of training brought."""
+
+    metrics: dict[str, float]  # empty unless they were asked for and an update took place
+    episode: EpisodeRecord | None  # the episode that ended with this step
+
+
+class Training:
+    """Environment, replay and learner of one run, and how far they have come."""
+
+    def __init__(self, config: RunConfig) -> None:
+        self.config = config
+        settings, device = config.settings, torch.device(config.device)
+        self.env = make_env(config.env, settings=config.environment)
+        spec = self.env.spec
+        obs_shape = (config.stack * spec.frame_shape[0], *spec.frame_shape[1:])
+        self.learner = Learner(
+            settings, obs_shape, spec.num_actions, total_steps=config.steps, seed=config.seed, device=device
+        )
+        self.replay = Replay(
+            capacity=min(settings.replay.capacity, max(config.steps, 64)),
+            frame_shape=spec.frame_shape,
+            frame_dtype=spec.frame_dtype,
+            stack=config.stack,
+            k=self.learner.spr_steps,
+            prioritised=settings.replay.prioritised,
+            behaviour=BEHAVIOURS[settings.behaviour],
+            device=device,
+        )
+        self.actor = NetworkPolicy(self.learner.target, device)
+        self.frames = FrameStack.of(spec, config.stack)
+        self.replay_generator = numpy_generator(config.seed, "replay")
+        self.action_generator = numpy_generator(config.seed, "actions")
+        self.step = 0
+        self.episodes = 0
+        self.seed, self.score, self.length = 0, 0.0, 0  # of the episode in progress
+        self.frame: Frame = np.zeros(spec.frame_shape, spec.frame_dtype)
+        self.state: Frame = self.frame
+        self._begin_episode()
+
+    def advance(self, measure: bool) -> Outcome:
+        """Do one step of training; `measure` asks for metrics of its last update."""
+        metrics: dict[str, float] = {}
+        if self.step >= self.config.settings.schedule.warmup:
+            metrics = self.learner.learn(self.replay, self.step, self.replay_generator, measure)
+        if self.step in self.learner.reset_steps:
+            self.learner.reset()
+        action = self._act()
+        step = self.env.step(action)
+        reward = float(np.clip(step.reward, -1.0, 1.0)) if self.config.clip_rewards else step.reward
+        self.replay.add(self.frame, action, reward, step.terminated, step.truncated, step.life_lost)
+        self.score += step.reward
+        self.length += 1
+        self.step += 1
+        if not step.over:
+            self.frame, self.state = step.frame, self.frames.observe(step)
+            return Outcome(metrics, None)
+        record = EpisodeRecord(self.episodes, self.seed, self.score, self.length, step.truncated)
+        self.episodes += 1
+        self._begin_episode()
+        return Outcome(metrics, record)
+
+    def close(self) -> None:
+        """Give back the environment."""
+        self.env.close()
+
+    def _act(self) -> int:
+        if self.step < self.config.settings.schedule.warmup:
+            return int(self.action_generator.integers(self.env.spec.num_actions))
+        return choose(self.actor.logits(self.state[None])[0], self.action_generator)
+
+    def _begin_episode(self) -> None:
+        self.seed = episode_seed(self.config.seed, "train", self.episodes)
+        self.frame = self.env.reset(self.seed)
+        self.state = self.frames.begin(self.frame)
+        self.score, self.length = 0.0, 0

@@ -1,0 +1,50 @@
+"""A trained policy on disk: the networks that act, as safetensors, and how to build them again."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+
+from sacbbf.config import NetworkConfig
+from sacbbf.errors import UsageError
+from sacbbf.networks import AgentNetwork
+from sacbbf.run.records import write_atomically
+
+TRAINING_ONLY = ("transition.", "q_predictor.", "policy_predictor.")  # parts that only learning needs
+
+
+def save_policy(path: Path, network: AgentNetwork, config: NetworkConfig, obs_shape: tuple[int, ...]) -> None:
+    """Store what acting and judging need: encoder, policy branch and Q branch."""
+    tensors = {
+        name: value.detach().cpu().contiguous()
+        for name, value in network.state_dict().items()
+        if not name.startswith(TRAINING_ONLY)
+    }
+    meta = {"network": asdict(config), "obs_shape": list(obs_shape), "num_actions": network.num_actions}
+    write_atomically(path, save(tensors, {"sacbbf": json.dumps(meta)}))
+
+
+def load_policy(path: Path, device: torch.device) -> AgentNetwork:
+    """Rebuild the networks stored at `path`; nothing in the file is executed."""
+    try:
+        with safe_open(path, "pt") as file:
+            meta: dict[str, Any] = json.loads(file.metadata()["sacbbf"])
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+        config = NetworkConfig(**meta["network"])
+        with torch.device("meta"):
+            network = AgentNetwork(config, meta["obs_shape"], meta["num_actions"], self_prediction=False)
+        network.load_state_dict(tensors, assign=True)
+    except FileNotFoundError as error:
+        raise UsageError(f"{path.parent} holds no trained policy ({path.name} is missing)") from error
+    except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError, OSError) as error:
+        raise UsageError(f"cannot read the policy {path}: {error}") from error
+    for parameter in network.parameters():
+        if parameter.dim() == 4:
+            parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
+    return network.to(device).requires_grad_(False).eval()

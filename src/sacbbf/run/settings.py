@@ -1,0 +1,221 @@
+"""A run's whole configuration: how it is resolved from a name and a size, stored as TOML, and compared."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, get_type_hints
+
+import tomli_w
+import torch
+import tyro
+
+from sacbbf.config import AgentConfig
+from sacbbf.envs import EnvSettings, EnvSpec, make_env
+from sacbbf.errors import UsageError
+from sacbbf.presets import AGENTS, SIZES, AgentName, SizeName, preset
+from sacbbf.rules import check_agent
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class EvalConfig:
+    """Evaluation, during the run and at its end."""
+
+    every: int = 0
+    """Steps between evaluations during training; 0: none. They leave training untouched."""
+    every_episodes: int = 10
+    """Episodes of each evaluation during training."""
+    episodes: int = 100
+    """Episodes of the evaluation at the end; their mean is the run's score (paper: 100)."""
+    greedy: bool = False
+    """Take the most likely action instead of drawing one (the paper draws)."""
+    parallel: int = 8
+    """Environments played side by side; the scores do not depend on it."""
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Everything that decides what a run computes."""
+
+    env: str
+    agent: AgentName
+    size: SizeName
+    steps: int
+    """Environment steps (agent decisions) to train for."""
+    seed: int
+    """Root of all the run's randomness."""
+    stack: int
+    """Frames that make a state."""
+    clip_rewards: bool
+    """Clip rewards to [-1, 1] for learning; scores are never clipped."""
+    device: str
+    """cpu, cuda, cuda:N or mps."""
+    threads: int
+    """CPU threads for PyTorch; 0: as many as PyTorch likes."""
+    log_every: int = 200
+    """Steps between records of losses and the like."""
+    eval: EvalConfig = field(default_factory=EvalConfig)
+    environment: EnvSettings = field(default_factory=EnvSettings)
+    settings: Annotated[AgentConfig, tyro.conf.arg(name="")] = field(default_factory=AgentConfig)
+
+
+def resolve(
+    env: str,
+    *,
+    agent: str = "sac-bbf",
+    size: str | None = None,
+    steps: int | None = None,
+    seed: int = 0,
+    replay_ratio: int | None = None,
+    device: str = "auto",
+    environment: EnvSettings | None = None,
+) -> tuple[RunConfig, EnvSpec]:
+    """Return the run that a few words describe, every other setting at its preset, and its environment's spec."""
+    if agent not in AGENTS:
+        raise UsageError(f"agent = {agent!r}: must be one of {', '.join(AGENTS)}")
+    if size is not None and size not in SIZES:
+        raise UsageError(f"size = {size!r}: must be one of {', '.join(SIZES)}")
+    environment = environment or EnvSettings()
+    spec = read_spec(env, environment)
+    device = resolve_device(device)
+    name = size or ("tiny" if spec.kind != "image" else "laptop" if device == "cpu" else "paper")
+    chosen = SIZES[name]
+    steps = chosen.steps if steps is None else steps
+    if steps < 1:
+        raise UsageError(f"steps = {steps}: must be at least 1")
+    if replay_ratio is not None and replay_ratio < 1:
+        raise UsageError(f"replay_ratio = {replay_ratio}: must be at least 1")
+    config = RunConfig(
+        env=spec.id,
+        agent=agent,
+        size=name,
+        steps=steps,
+        seed=seed,
+        stack=spec.stack,
+        clip_rewards=spec.clip_rewards,
+        device=device,
+        threads=chosen.threads,
+        environment=environment,
+        settings=preset(name, spec.kind, steps, replay_ratio),
+    )
+    return config, spec
+
+
+def read_spec(env: str, environment: EnvSettings) -> EnvSpec:
+    """Build an environment just long enough to read what it looks like."""
+    made = make_env(env, settings=environment)
+    try:
+        return made.spec
+    finally:
+        made.close()
+
+
+def resolve_device(device: str) -> str:
+    """Return the device meant by `device`; `auto` is CUDA where there is one, else the CPU."""
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    kind = device.split(":")[0]
+    if kind not in ("cpu", "cuda", "mps"):
+        raise UsageError(f"device = {device!r}: must be auto, cpu, cuda, cuda:N or mps")
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise UsageError(f"device = {device!r}: PyTorch sees no CUDA device here; use cpu")
+    if kind == "mps" and not torch.backends.mps.is_available():
+        raise UsageError(f"device = {device!r}: PyTorch sees no Metal device here; use cpu")
+    return device
+
+
+def check_run(config: RunConfig) -> None:
+    """Raise UsageError for a setting out of its range."""
+    check_agent(config.settings)
+    least = {"steps": 1, "seed": 0, "stack": 1, "threads": 0, "log_every": 1}
+    for name, low in least.items():
+        if getattr(config, name) < low:
+            raise UsageError(f"{name} = {getattr(config, name)}: must be at least {low}")
+    for name, low in {"every": 0, "every_episodes": 1, "episodes": 1, "parallel": 1}.items():
+        if getattr(config.eval, name) < low:
+            raise UsageError(f"eval.{name} = {getattr(config.eval, name)}: must be at least {low}")
+    if config.threads > 4 * (os.cpu_count() or 1):
+        raise UsageError(f"threads = {config.threads}: must be at most {4 * (os.cpu_count() or 1)} on this machine")
+
+
+# --- TOML ---------------------------------------------------------------------------------------------------
+
+
+def to_toml(config: RunConfig) -> str:
+    """Return the configuration as TOML; settings at "not set" are left out."""
+    return tomli_w.dumps(_without_none(asdict(config)))
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a configuration file, whole or in part, as nested tables."""
+    try:
+        return tomllib.loads(path.read_text())
+    except OSError as error:
+        raise UsageError(f"cannot read the configuration {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is not a configuration in TOML: {error}") from error
+
+
+def from_toml(path: Path) -> RunConfig:
+    """Read a whole configuration, as a run stores it."""
+    tables = read_toml(path)
+    lacking = [name for name in ("env", "agent", "size", "steps", "seed") if name not in tables]
+    if lacking:
+        raise UsageError(f"{path} lacks {', '.join(lacking)}")
+    blank = RunConfig("", "sac-bbf", "tiny", 1, 0, 1, False, "cpu", 0)
+    return overlay(blank, tables, str(path))
+
+
+def overlay(config: T, tables: dict[str, Any], source: str, prefix: str = "") -> T:
+    """Return a configuration with the values of nested tables put in; an unknown or ill-typed one is refused."""
+    hints = get_type_hints(type(config))
+    known = {entry.name: getattr(config, entry.name) for entry in fields(config)}  # type: ignore[arg-type]
+    changes: dict[str, Any] = {}
+    for name, value in tables.items():
+        if name not in known:
+            raise UsageError(f"{source}: no setting {prefix}{name}; there are {', '.join(prefix + k for k in known)}")
+        if is_dataclass(known[name]):
+            if not isinstance(value, dict):
+                raise UsageError(f"{source}: {prefix}{name} = {value!r}: must be a table of settings")
+            changes[name] = overlay(known[name], value, source, f"{prefix}{name}.")
+        else:
+            changes[name] = _typed(value, hints[name], f"{source}: {prefix}{name}")
+    return replace(config, **changes)  # type: ignore[type-var]
+
+
+def differences(first: RunConfig, second: RunConfig) -> dict[str, tuple[Any, Any]]:
+    """Return the settings in which two runs differ, by dotted name."""
+    one, two = flatten(first), flatten(second)
+    return {name: (one.get(name), two.get(name)) for name in one | two if one.get(name) != two.get(name)}
+
+
+def flatten(config: Any, prefix: str = "") -> dict[str, Any]:
+    """Return a configuration's settings by dotted name."""
+    flat: dict[str, Any] = {}
+    for entry in fields(config):
+        value = getattr(config, entry.name)
+        name = f"{prefix}{entry.name}"
+        flat.update(flatten(value, f"{name}.") if is_dataclass(value) else {name: value})
+    return flat
+
+
+def _typed(value: Any, hint: Any, name: str) -> Any:
+    allowed = {int: (int,), float: (int, float), bool: (bool,), str: (str,)}
+    kinds = allowed.get(hint)
+    if kinds is None:  # choices and optional numbers are checked with the whole configuration
+        return value
+    if not isinstance(value, kinds) or (isinstance(value, bool) and hint is not bool):
+        raise UsageError(f"{name} = {value!r}: must be {hint.__name__}")
+    return hint(value)
+
+
+def _without_none(tables: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: _without_none(value) if isinstance(value, dict) else value
+        for name, value in tables.items()
+        if value is not None
+    }

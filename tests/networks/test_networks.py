@@ -1,0 +1,200 @@
+"""Networks against explicit loops, counted parameters, and the layouts that the reference needs."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+from sacbbf.config import NetworkConfig
+from sacbbf.networks import AgentNetwork, build_network, initialise
+from sacbbf.networks.agent_network import flatten
+from sacbbf.networks.encoders import SameConv2d, make_encoder, max_pool_same, same_padding
+from sacbbf.networks.latent_model import make_transition, renormalize
+
+
+def build(config: NetworkConfig, obs_shape=(4, 20, 20), actions=3, self_prediction=True) -> AgentNetwork:
+    return build_network(
+        config,
+        obs_shape,
+        actions,
+        self_prediction=self_prediction,
+        device=torch.device("cpu"),
+        generator=torch.Generator().manual_seed(0),
+    )
+
+
+SMALL = NetworkConfig(width_scale=0.25, hidden_dim=16, num_atoms=11)
+
+
+@pytest.mark.parametrize(
+    ("size", "kernel", "stride", "pads"),
+    [
+        (84, 3, 2, (0, 1)),
+        (42, 3, 2, (0, 1)),
+        (21, 3, 2, (1, 1)),
+        (84, 8, 4, (2, 2)),
+        (21, 4, 2, (1, 2)),
+        (11, 3, 1, (1, 1)),
+    ],
+)
+def test_same_padding_puts_the_odd_pixel_after(size, kernel, stride, pads):
+    assert same_padding(size, kernel, stride) == pads
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (7, 7), (8, 7), (7, 8), (1, 1), (2, 3)])
+def test_max_pool_equals_a_loop_over_windows(shape):
+    image = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    height, width = shape
+    top, left = same_padding(height, 3, 2)[0], same_padding(width, 3, 2)[0]
+    want = np.full((-(-height // 2), -(-width // 2)), -np.inf, np.float32)
+    for row in range(want.shape[0]):
+        for column in range(want.shape[1]):
+            for y in range(max(0, 2 * row - top), min(height, 2 * row - top + 3)):
+                for x in range(max(0, 2 * column - left), min(width, 2 * column - left + 3)):
+                    want[row, column] = max(want[row, column], image[y, x])
+    got = max_pool_same(torch.from_numpy(image)[None, None])[0, 0].numpy()
+    np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("size", [21, 20, 9])
+def test_same_convolution_equals_explicit_padding(size):
+    torch.manual_seed(0)
+    conv = SameConv2d(2, 3, kernel_size=4, stride=2)
+    x = torch.randn(2, 2, size, size + 1)
+    before, after = zip(same_padding(size, 4, 2), same_padding(size + 1, 4, 2), strict=True)
+    padded = torch.zeros(2, 2, size + before[0] + after[0], size + 1 + before[1] + after[1])
+    padded[:, :, before[0] : before[0] + size, before[1] : before[1] + size + 1] = x
+    want = F.conv2d(padded, conv.weight, conv.bias, stride=2)
+    torch.testing.assert_close(conv(x), want)
+    assert conv(x).shape[2:] == (-(-size // 2), -(-(size + 1) // 2))
+
+
+@pytest.mark.parametrize(
+    ("name", "obs_shape", "scale", "out_shape"),
+    [
+        ("impala", (4, 84, 84), 4.0, (128, 11, 11)),
+        ("impala", (3, 50, 37), 1.0, (32, 7, 5)),
+        ("nature", (4, 84, 84), 1.0, (64, 11, 11)),
+        ("nature", (4, 84, 84), 0.5, (32, 11, 11)),
+        ("grid", (6, 10, 10), 1.0, (16, 10, 10)),
+        ("mlp", (4,), 2.0, (128,)),
+    ],
+)
+def test_encoder_shapes(name, obs_shape, scale, out_shape):
+    with torch.device("meta"):
+        encoder = make_encoder(name, obs_shape, scale)
+        latent = encoder(torch.zeros(2, *obs_shape))
+    assert tuple(latent.shape[1:]) == encoder.out_shape == out_shape
+
+
+def test_encoder_that_does_not_fit_is_refused():
+    with pytest.raises(ValueError, match=r"encoder = 'impala' takes images .* shape \(4,\)"):
+        make_encoder("impala", (4,), 1.0)
+    with pytest.raises(ValueError, match="must be one of impala, nature, grid, mlp"):
+        make_encoder("resnet", (4, 84, 84), 1.0)  # type: ignore[arg-type]
+
+
+def test_paper_size_has_75_7_million_parameters():
+    with torch.device("meta"):
+        network = AgentNetwork(NetworkConfig(), (4, 84, 84), 18)
+    assert round(sum(p.numel() for p in network.parameters()) / 1e6, 1) == 75.7
+
+
+def test_flatten_is_height_width_channel():
+    latent = torch.arange(2 * 3 * 2 * 2).reshape(2, 3, 2, 2)
+    want = [latent[0, channel, y, x].item() for y in range(2) for x in range(2) for channel in range(3)]
+    assert flatten(latent)[0].tolist() == want
+
+
+def test_flatten_of_channels_last_latents_copies_nothing():
+    latent = torch.zeros(2, 3, 4, 4).contiguous(memory_format=torch.channels_last)
+    assert flatten(latent).data_ptr() == latent.data_ptr()
+
+
+@pytest.mark.parametrize("shape", [(5, 3, 4, 4), (5, 12)])
+def test_renormalised_latents_fill_the_unit_interval(shape):
+    latent = renormalize(torch.randn(shape) * 100 + 7)
+    assert latent.flatten(1).amin(1).abs().max() == 0
+    assert (latent.flatten(1).amax(1) - 1).abs().max() < 1e-5
+
+
+def test_constant_latent_becomes_zero():
+    assert renormalize(torch.full((1, 4), 3.0)).tolist() == [[0.0] * 4]
+
+
+def test_dueling_logits_average_to_the_value_stream():
+    network = build(SMALL)
+    features = torch.randn(5, 16)
+    logits = network.q_logits(features)
+    assert logits.shape == (5, 3, 11)
+    torch.testing.assert_close(logits.mean(1), network.q_value(F.relu(features)), atol=1e-5, rtol=1e-5)
+
+
+def test_without_dueling_there_is_no_value_stream():
+    network = build(NetworkConfig(width_scale=0.25, hidden_dim=16, dueling=False))
+    assert not any(name.startswith("q_value") for name, _ in network.named_parameters())
+    features = torch.randn(2, 16)
+    torch.testing.assert_close(network.q_logits(features).flatten(1), network.q_advantage(F.relu(features)))
+
+
+def test_agent_without_policy_or_self_prediction_has_no_such_parts():
+    network = build(NetworkConfig(width_scale=0.25, hidden_dim=16, policy=False), self_prediction=False)
+    parts = {name.split(".")[0] for name, _ in network.named_parameters()}
+    assert parts == {"encoder", "q_projection", "q_value", "q_advantage"}
+
+
+def test_initial_weights_are_xavier_uniform_and_biases_zero():
+    network = build(NetworkConfig(encoder="impala", width_scale=1.0, hidden_dim=256))
+    for name, parameter in network.named_parameters():
+        if name.endswith("bias"):
+            assert not parameter.any(), name
+            continue
+        fan_out, fan_in = parameter.shape[0], parameter.shape[1]
+        bound = math.sqrt(6 / ((fan_in + fan_out) * math.prod(parameter.shape[2:])))
+        assert parameter.abs().max() <= bound, name
+        assert parameter.abs().max() > 0.9 * bound, name
+        assert abs(parameter.std().item() / (bound / math.sqrt(3)) - 1) < 0.2, name
+
+
+def test_initialise_draws_from_the_generator_alone():
+    first, second = build(SMALL), build(SMALL)
+    torch.manual_seed(123)
+    third = build(SMALL)
+    for a, b, c in zip(first.parameters(), second.parameters(), third.parameters(), strict=True):
+        assert torch.equal(a, b) and torch.equal(a, c)
+    initialise(second, torch.Generator().manual_seed(1))
+    assert not torch.equal(first.q_projection.weight, second.q_projection.weight)
+
+
+@pytest.mark.parametrize("latent_shape", [(4, 5, 5), (8,)])
+def test_transition_depends_on_the_action(latent_shape):
+    torch.manual_seed(0)
+    transition = make_transition(latent_shape, 3)
+    latent = torch.rand(2, *latent_shape)
+    outputs = [transition(latent, torch.full((2,), action)) for action in range(3)]
+    assert outputs[0].shape == latent.shape
+    assert not torch.allclose(outputs[0], outputs[1]) and not torch.allclose(outputs[1], outputs[2])
+
+
+def test_convolutional_transition_sees_the_action_as_constant_planes():
+    torch.manual_seed(0)
+    transition = make_transition((2, 4, 4), 3)
+    latent = torch.rand(1, 2, 4, 4)
+    planes = torch.zeros(1, 3, 4, 4)
+    planes[0, 1] = 1.0
+    hidden = F.relu(transition.conv0(torch.cat([latent, planes], 1)))
+    torch.testing.assert_close(transition(latent, torch.tensor([1])), F.relu(transition.conv1(hidden)))
+
+
+def test_roll_out_applies_the_transition_step_by_step():
+    network = build(SMALL)
+    latent = network.encode(torch.rand(2, 4, 20, 20))
+    actions = torch.tensor([[0, 1], [2, 0], [1, 1]])
+    rolled = network.roll_out(latent, actions)
+    for step, action in enumerate(actions):
+        latent = renormalize(network.transition(latent, action))
+        torch.testing.assert_close(rolled[step], latent)

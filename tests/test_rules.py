@@ -1,0 +1,53 @@
+"""Settings out of range are refused with a message that names setting, value and range."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import pytest
+
+from sacbbf.config import AgentConfig
+from sacbbf.errors import UsageError
+from sacbbf.rules import RANGES, check_agent
+
+
+def changed(name: str, value: object) -> AgentConfig:
+    config = AgentConfig()
+    if "." not in name:
+        return replace(config, **{name: value})
+    part, setting = name.split(".")
+    return replace(config, **{part: replace(getattr(config, part), **{setting: value})})
+
+
+def test_defaults_are_allowed():
+    check_agent(AgentConfig())
+
+
+def test_every_number_has_a_range():
+    for part in ("network", "loss", "optimiser", "schedule", "replay"):
+        for field in fields(getattr(AgentConfig(), part)):
+            if field.type in ("int", "float"):
+                assert f"{part}.{field.name}" in RANGES
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("network.hidden_dim", 0, "network.hidden_dim = 0: must be a whole number from 1 to 65536"),
+        ("network.hidden_dim", 2.5, "network.hidden_dim = 2.5: must be a whole number"),
+        ("network.encoder", "vit", "network.encoder = 'vit': must be one of impala, nature, grid, mlp"),
+        ("network.dueling", 1, "network.dueling = 1: must be true or false"),
+        ("optimiser.learning_rate", float("nan"), "optimiser.learning_rate = nan: must be a number from 0 to 1"),
+        ("optimiser.tau", -0.1, "optimiser.tau = -0.1: must be a number from 0 to 1"),
+        ("schedule.gamma_end", 1.0, "schedule.gamma_end = 1.0: must be a number"),
+        ("schedule.n_start", 0, "schedule.n_start = 0: must be a whole number"),
+        ("schedule.warmup", -1, "schedule.warmup = -1: must be a whole number at least 0"),
+        ("schedule.replay_ratio", True, "schedule.replay_ratio = True: must be a whole number"),
+        ("behaviour", "mine", "behaviour = 'mine': must be one of paper, released"),
+        ("network.policy", False, "loss.backup = 'sampled' needs a policy"),
+        ("loss.spr_steps", 0, "loss.spr_steps = 0 with loss.spr_weight > 0"),
+    ],
+)
+def test_bad_setting_is_refused(name, value, message):
+    with pytest.raises(UsageError, match=message):
+        check_agent(changed(name, value))
