@@ -7,10 +7,14 @@ import sys
 from collections.abc import Sequence
 
 from sacbbf import __version__
-from sacbbf.errors import UsageError
+from sacbbf.errors import RunFailed, UsageError
 
 # Subcommand -> what it does; each is a module of sacbbf.commands, imported only when it is called.
 COMMANDS: dict[str, str] = {
+    "train": "train an agent, or play a baseline, and see its score and learning curve",
+    "evaluate": "play a trained policy and report its scores",
+    "list": "agents, sizes, games with published scores, environments",
+    "diff": "settings and scores in which two runs differ",
     "verify": "compare the learner and the replay with numbers of the authors' release",
 }
 
@@ -42,11 +46,22 @@ def run(argv: Sequence[str]) -> int:
         print(f"sacbbf: no command {argv[0]!r}; it is one of {', '.join(COMMANDS)}", file=sys.stderr)
         return 2
     try:
+        sys.path.insert(0, "")  # environments given as module:id may lie in the working directory
         module = importlib.import_module(f"sacbbf.commands.{argv[0]}")
         return int(module.main(argv[1:]))
     except UsageError as error:
         print(f"sacbbf {argv[0]}: {error}", file=sys.stderr)
         return 2
+    except RunFailed as error:
+        print(f"sacbbf {argv[0]}: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:  # a full disk, a directory that may not be written to
+        place = f"{error.filename}: " if error.filename else ""
+        print(f"sacbbf {argv[0]}: {place}{error.strerror or error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(f"sacbbf {argv[0]}: interrupted", file=sys.stderr)
+        return 130
 
 
 def main() -> None:

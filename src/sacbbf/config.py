@@ -53,7 +53,7 @@ class LossConfig:
     spr_steps: int = 5
     """Steps that the transition model is rolled out, k (release: 5)."""
     augment: bool = True
-    """Random shift by up to 4 pixels and random intensity; images only."""
+    """Random shift by up to 4 pixels and random intensity; for images, not for grids or vectors."""
 
 
 @dataclass(frozen=True)

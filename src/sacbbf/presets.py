@@ -14,6 +14,8 @@ SizeName = Literal["paper", "laptop", "tiny"]
 Kind = Literal["image", "grid", "vector"]
 Changes = dict[str, dict[str, Any]]
 
+SHORTEST_WARMUP = 64  # steps; a first batch needs some windows to choose from
+
 AGENTS: dict[AgentName, str] = {
     "sac-bbf": "BBF with an explicit policy, trained by a discrete soft actor-critic (the paper's agent)",
     "random": "baseline: every action equally likely",
@@ -74,11 +76,13 @@ def preset(size: SizeName, kind: Kind, steps: int, replay_ratio: int | None = No
     if size not in SIZES:
         raise UsageError(f"size = {size!r}: must be one of {', '.join(SIZES)}")
     chosen = SIZES[size]
-    config = change(AgentConfig(), {"network": {"encoder": chosen.encoders[kind]}})
+    base: Changes = {"network": {"encoder": chosen.encoders[kind]}, "loss": {"augment": kind == "image"}}
+    config = change(AgentConfig(), base)
     config = change(change(config, chosen.changes), chosen.by_kind.get(kind, {}))
     if replay_ratio is not None:
         config = change(config, {"schedule": {"replay_ratio": replay_ratio}})
-    return replace(config, schedule=for_budget(config.schedule, steps))
+    schedule = for_budget(config.schedule, steps)
+    return replace(config, schedule=replace(schedule, warmup=max(schedule.warmup, SHORTEST_WARMUP)))
 
 
 def change(config: AgentConfig, changes: Changes) -> AgentConfig:

@@ -6,11 +6,13 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from numpy.random import Generator
 
 from sacbbf.behaviour import BEHAVIOURS
 from sacbbf.config import AgentConfig, OptimiserConfig
+from sacbbf.errors import RunFailed
 from sacbbf.learner import losses, schedules
 from sacbbf.learner.augment import augment, to_float
 from sacbbf.learner.noise import Noise
@@ -256,7 +258,12 @@ class Learner:
         if not self.behaviour.priority_per_sample:
             td = td.mean(dim=1)
             indices = indices[: len(updates)]
-        priorities = torch.sqrt(td.flatten() + 1e-10).cpu().double().numpy()
+        priorities: FloatArray = torch.sqrt(td.flatten() + 1e-10).cpu().double().numpy()
+        if not np.isfinite(priorities).all():
+            raise RunFailed(
+                f"the TD loss became {td.flatten()[~torch.isfinite(td.flatten())][0].item()} at update {self.updates}: "
+                f"training diverged; lower optimiser.learning_rate (it is {self.config.optimiser.learning_rate:g})"
+            )
         replay.set_priorities(indices, priorities)
         return priorities
 

@@ -22,6 +22,10 @@ from sacbbf.types import Batch, BoolArray, FloatArray, Frame, IntArray
 REDRAW_ROUNDS = 20
 
 
+class NoWindow(ValueError):  # noqa: N818 - named after what it is
+    """The buffer holds no window that may be sampled."""
+
+
 class Replay:
     """Prioritised (or uniform) replay of windows over a ring of single frames."""
 
@@ -220,9 +224,10 @@ class Replay:
         """Draws from the list of all valid windows, by priority; evenly if their priorities are all zero."""
         valid = self.valid_indices(n)
         if valid.size == 0:
-            raise ValueError(
+            raise NoWindow(
                 f"sample: the buffer holds {len(self)} steps, which is too few for n={n}, k={self.k}: "
-                "no window is valid"
+                "no window is valid. Learning must start later, or n be smaller: a window may not cross the end of "
+                "an episode that was cut off"
             )
         priorities = self.priorities(valid)
         if priorities.sum() == 0.0:

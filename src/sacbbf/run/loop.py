@@ -13,9 +13,10 @@ import torch
 
 from sacbbf.behaviour import BEHAVIOURS
 from sacbbf.envs import FrameStack, make_env
+from sacbbf.errors import UsageError
 from sacbbf.learner.learner import Learner
 from sacbbf.policy import NetworkPolicy, choose
-from sacbbf.replay import Replay
+from sacbbf.replay import NoWindow, Replay
 from sacbbf.run.settings import RunConfig
 from sacbbf.seeding import episode_seed, numpy_generator
 from sacbbf.types import EpisodeRecord, Frame
@@ -66,7 +67,7 @@ class Training:
         """Do one step of training; `measure` asks for metrics of its last update."""
         metrics: dict[str, float] = {}
         if self.step >= self.config.settings.schedule.warmup:
-            metrics = self.learner.learn(self.replay, self.step, self.replay_generator, measure)
+            metrics = self._learn(measure)
         if self.step in self.learner.reset_steps:
             self.learner.reset()
         action = self._act()
@@ -87,6 +88,12 @@ class Training:
     def close(self) -> None:
         """Give back the environment."""
         self.env.close()
+
+    def _learn(self, measure: bool) -> dict[str, float]:
+        try:
+            return self.learner.learn(self.replay, self.step, self.replay_generator, measure)
+        except NoWindow as error:
+            raise UsageError(f"schedule.warmup = {self.config.settings.schedule.warmup}: {error}") from error
 
     def _act(self) -> int:
         if self.step < self.config.settings.schedule.warmup:

@@ -1,0 +1,127 @@
+"""`sacbbf train`: train an agent, or play a baseline, and write a run directory."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from rich.console import Console
+
+from sacbbf import games
+from sacbbf.envs import EnvSettings
+from sacbbf.errors import UsageError
+from sacbbf.memory import keep_freed_pages
+from sacbbf.run.records import RunDirectory, default_directory
+from sacbbf.run.settings import RunConfig, overlay, read_toml, resolve, resolve_device, to_toml
+from sacbbf.run.train import train
+
+
+@dataclass(frozen=True)
+class TrainArgs(RunConfig):
+    """Train an agent on an environment and write a run directory with its score, curve, records and policy.
+
+    ENV is an Atari game (Pong, ALE/Pong-v5), one of MinAtar's (MinAtar/Breakout-v1) or a Gymnasium id
+    (CartPole-v1, module:id). Agent, size and steps choose a preset; every flag below overrides one of its settings,
+    and the defaults shown are those of the preset chosen so far.
+    """
+
+    env: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV")]
+    replay_ratio: int | None = None
+    """Short for --schedule.replay-ratio: updates per environment step; schedules are scaled with it."""
+    eval_every: int | None = None
+    """Short for --eval.every: steps between evaluations during training."""
+    config: Path | None = None
+    """A TOML file, whole or in part, whose settings replace the preset's; flags replace both."""
+    out: Path | None = None
+    """The run directory, new or empty; by default runs/ENV-AGENT-SIZE-seedN."""
+    max_hours: float | None = None
+    """Stop training after this many hours; what was learned by then is evaluated and saved."""
+    quiet: bool = False
+    """Print the result only."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command; returns the exit code."""
+    keep_freed_pages()
+    defaults = preset_defaults(argv)
+    args = tyro.cli(TrainArgs, args=argv, prog="sacbbf train", default=defaults)
+    config = run_config(args)
+    out = args.out or default_directory(config.env, config.agent, config.size, config.seed)
+    if args.max_hours is not None and not args.max_hours > 0:
+        raise UsageError(f"max_hours = {args.max_hours}: must be above 0")
+    console = Console(quiet=args.quiet, soft_wrap=True)
+    console.print(f"{config.agent} on {config.env}, {config.size} size, {config.steps:,} steps, seed {config.seed}")
+    console.print(to_toml(config), highlight=False, markup=False)
+    result = train(config, out, console=console, max_hours=args.max_hours)
+    Console(soft_wrap=True).print(summary(result, RunDirectory(out)), highlight=False)
+    return 130 if result["stopped_by"] == "interrupt" else 0
+
+
+def preset_defaults(argv: Sequence[str]) -> TrainArgs:
+    """Look ahead for the words that choose a preset, and return its settings as the defaults of all flags."""
+    words = _look_ahead(argv)
+    tables = read_toml(Path(words.pop("config"))) if words.get("config") else {}
+    words.pop("config", None)
+    env = words.pop("env", None) or tables.get("env")
+    helping = any(word in ("-h", "--help") for word in argv)
+    if env is None and not helping:
+        raise UsageError("which environment? Give an Atari game (Pong), MinAtar/Breakout-v1, CartPole-v1, ...")
+    chosen = {name: tables[name] for name in ("agent", "size", "steps", "seed", "device") if name in tables} | words
+    environment = overlay(EnvSettings(), tables.get("environment", {}), "environment")
+    base, _ = resolve(env or "Pong", environment=environment, **chosen)
+    base = overlay(base, tables, "config")
+    values = {name: getattr(base, name) for name in RunConfig.__dataclass_fields__}
+    values["env"] = tyro.MISSING if env is None else base.env
+    return TrainArgs(**values)
+
+
+def run_config(args: TrainArgs) -> RunConfig:
+    """Return the configuration that the flags describe."""
+    values = {name: getattr(args, name) for name in RunConfig.__dataclass_fields__}
+    config = RunConfig(**values)
+    config = replace(config, device=resolve_device(config.device))
+    if args.eval_every is not None:
+        config = replace(config, eval=replace(config.eval, every=args.eval_every))
+    return config
+
+
+def summary(result: dict[str, Any], run: RunDirectory) -> str:
+    """Return the last words of a run: score, what it compares with, where everything lies."""
+    lines = []
+    if result["score"] is None:
+        lines.append(f"stopped by {result['stopped_by']} after {result['steps']:,} steps; no evaluation")
+    else:
+        low, high = result["interval_95"]
+        lines.append(
+            f"score {result['score']:.2f} (95% interval {low:.2f} to {high:.2f}, {result['episodes']} episodes)"
+        )
+    if "mix" in result:
+        lines.append(f"best blind mix: {result['mix']}")
+    if result.get("human_normalised") is not None:
+        scores = games.SCORES[result["env"]]
+        lines.append(
+            f"human-normalised {result['human_normalised']:.3f} (random {scores.random:g}, human {scores.human:g})"
+        )
+    if result["updates"]:
+        minutes = result["wall_seconds"] / 60
+        lines.append(f"{result['steps']:,} steps, {result['updates']:,} updates, {minutes:.1f} minutes")
+    lines.append(f"run directory {run.path}, learning curve {run.curve}")
+    return "\n".join(lines)
+
+
+def _look_ahead(argv: Sequence[str]) -> dict[str, Any]:
+    """Read the few words that choose a preset, leaving all checking of flags to the real parser."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("env", nargs="?")
+    kinds = {"agent": str, "size": str, "steps": int, "seed": int, "replay_ratio": int, "device": str, "config": str}
+    for name, kind in kinds.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", f"--{name}", dest=name, type=kind)
+    try:
+        found, _ = parser.parse_known_args(list(argv))
+    except argparse.ArgumentError as error:
+        raise UsageError(str(error)) from error
+    return {name: value for name, value in vars(found).items() if value is not None}
