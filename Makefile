@@ -18,6 +18,9 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+train: $(READY)
+	$(BIN)/sacbbf train MinAtar/SpaceInvaders-v1 --size tiny
+
 test: lint
 	$(BIN)/python -m pytest
 

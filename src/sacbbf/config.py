@@ -19,7 +19,7 @@ class NetworkConfig:
     """The shape of the networks."""
 
     encoder: EncoderName = "impala"
-    """Impala or Nature CNN for images, a small residual CNN for grids, an MLP for vectors (paper: impala)."""
+    """Impala or Nature CNN for images, a small CNN for grids, an MLP for vectors (paper: impala)."""
     width_scale: float = 4.0
     """Multiplies the encoder's channels (paper: 4)."""
     hidden_dim: int = 2048

@@ -11,8 +11,7 @@ from torch.nn import functional as F
 
 from sacbbf.config import NetworkConfig
 from sacbbf.networks import AgentNetwork, build_network, initialise
-from sacbbf.networks.agent_network import flatten
-from sacbbf.networks.encoders import SameConv2d, make_encoder, max_pool_same, same_padding
+from sacbbf.networks.encoders import SameConv2d, flatten, make_encoder, max_pool_same, same_padding
 from sacbbf.networks.latent_model import make_transition, renormalize
 
 
@@ -80,7 +79,7 @@ def test_same_convolution_equals_explicit_padding(size):
         ("impala", (3, 50, 37), 1.0, (32, 7, 5)),
         ("nature", (4, 84, 84), 1.0, (64, 11, 11)),
         ("nature", (4, 84, 84), 0.5, (32, 11, 11)),
-        ("grid", (6, 10, 10), 1.0, (16, 10, 10)),
+        ("grid", (6, 10, 10), 1.0, (128,)),
         ("mlp", (4,), 2.0, (128,)),
     ],
 )

@@ -160,7 +160,7 @@ def test_a_file_without_cases_or_without_arrays_is_refused(arrays: dict[str, Any
     np.savez(junk, observation=np.array([{}], dtype=object))
     with pytest.raises(ValueError, match=r"junk\.npz: not a readable"):
         verify_replay(junk)
-    with pytest.raises(UsageError, match="none.npz"):
+    with pytest.raises(UsageError, match=r"none\.npz"):
         verify_replay(tmp_path / "none.npz")
 
 

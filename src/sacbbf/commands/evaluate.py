@@ -37,7 +37,7 @@ class EvaluateArgs:
     seed: int | None = None
     """Root of the episodes' seeds; by default the run's own, which repeats its final evaluation."""
     greedy: bool = False
-    """Take the most likely action instead of drawing one."""
+    """Take the most likely action instead of drawing one; a run with --eval.greedy does so anyway."""
     parallel: int = 8
     """Environments played side by side."""
     device: str = "auto"
@@ -60,7 +60,7 @@ def main(argv: Sequence[str]) -> int:
     policy = NetworkPolicy(load_policy(run.policy, device), device, ROWS)
     spec = read_spec(config.env, config.environment)
     seed = config.seed if args.seed is None else args.seed
-    plan = Plan(args.episodes, seed, config.stack, args.greedy, args.parallel)
+    plan = Plan(args.episodes, seed, config.stack, args.greedy or config.eval.greedy, args.parallel)
     console = Console(soft_wrap=True)
     with Display(Console(stderr=True), spec.game) as display:
         display.begin("evaluating", args.episodes)

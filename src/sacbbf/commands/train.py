@@ -16,7 +16,17 @@ from sacbbf.envs import EnvSettings
 from sacbbf.errors import UsageError
 from sacbbf.memory import keep_freed_pages
 from sacbbf.run.records import RunDirectory, default_directory
-from sacbbf.run.settings import RunConfig, overlay, read_toml, resolve, resolve_device, to_toml
+from sacbbf.run.settings import (
+    BLANK,
+    RunConfig,
+    check_run,
+    flatten,
+    overlay,
+    read_toml,
+    resolve,
+    resolve_device,
+    to_toml,
+)
 from sacbbf.run.train import train
 
 
@@ -50,6 +60,7 @@ def main(argv: Sequence[str]) -> int:
     defaults = preset_defaults(argv)
     args = tyro.cli(TrainArgs, args=argv, prog="sacbbf train", default=defaults)
     config = run_config(args)
+    check_run(config)
     out = args.out or default_directory(config.env, config.agent, config.size, config.seed)
     if args.max_hours is not None and not args.max_hours > 0:
         raise UsageError(f"max_hours = {args.max_hours}: must be above 0")
@@ -64,16 +75,17 @@ def main(argv: Sequence[str]) -> int:
 def preset_defaults(argv: Sequence[str]) -> TrainArgs:
     """Look ahead for the words that choose a preset, and return its settings as the defaults of all flags."""
     words = _look_ahead(argv)
-    tables = read_toml(Path(words.pop("config"))) if words.get("config") else {}
-    words.pop("config", None)
+    source = words.pop("config", None)
+    tables = read_toml(Path(source)) if source is not None else {}
+    overlay(BLANK, tables, str(source))  # refuses unknown settings and wrong types before any is used
     env = words.pop("env", None) or tables.get("env")
     helping = any(word in ("-h", "--help") for word in argv)
     if env is None and not helping:
         raise UsageError("which environment? Give an Atari game (Pong), MinAtar/Breakout-v1, CartPole-v1, ...")
     chosen = {name: tables[name] for name in ("agent", "size", "steps", "seed", "device") if name in tables} | words
-    environment = overlay(EnvSettings(), tables.get("environment", {}), "environment")
+    environment = overlay(EnvSettings(), tables.get("environment", {}), str(source))
     base, _ = resolve(env or "Pong", environment=environment, **chosen)
-    base = overlay(base, tables, "config")
+    base = overlay(base, tables, str(source))
     values = {name: getattr(base, name) for name in RunConfig.__dataclass_fields__}
     values["env"] = tyro.MISSING if env is None else base.env
     return TrainArgs(**values)
@@ -82,8 +94,12 @@ def preset_defaults(argv: Sequence[str]) -> TrainArgs:
 def run_config(args: TrainArgs) -> RunConfig:
     """Return the configuration that the flags describe."""
     values = {name: getattr(args, name) for name in RunConfig.__dataclass_fields__}
+    values["env"] = games.find_game(args.env) or args.env  # `pong` and `ALE/Pong-v5` are Pong
     config = RunConfig(**values)
     config = replace(config, device=resolve_device(config.device))
+    if args.replay_ratio is not None:
+        schedule = replace(config.settings.schedule, replay_ratio=args.replay_ratio)
+        config = replace(config, settings=replace(config.settings, schedule=schedule))
     if args.eval_every is not None:
         config = replace(config, eval=replace(config.eval, every=args.eval_every))
     return config
@@ -99,6 +115,10 @@ def summary(result: dict[str, Any], run: RunDirectory) -> str:
         lines.append(
             f"score {result['score']:.2f} (95% interval {low:.2f} to {high:.2f}, {result['episodes']} episodes)"
         )
+    for name, other in result.get("baselines", {}).items():
+        low, high = other["interval_95"]
+        how = f": {other['mix']}" if "mix" in other else ""
+        lines.append(f"{name} play {other['score']:.2f} (95% interval {low:.2f} to {high:.2f}){how}")
     if "mix" in result:
         lines.append(f"best blind mix: {result['mix']}")
     if result.get("human_normalised") is not None:
@@ -115,13 +135,21 @@ def summary(result: dict[str, Any], run: RunDirectory) -> str:
 
 def _look_ahead(argv: Sequence[str]) -> dict[str, Any]:
     """Read the few words that choose a preset, leaving all checking of flags to the real parser."""
+    wanted = {"agent": str, "size": str, "steps": int, "seed": int, "replay_ratio": int, "device": str, "config": str}
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("env", nargs="?")
-    kinds = {"agent": str, "size": str, "steps": int, "seed": int, "replay_ratio": int, "device": str, "config": str}
-    for name, kind in kinds.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", f"--{name}", dest=name, type=kind)
+    for name in _flags_with_values():
+        spellings = dict.fromkeys((f"--{name.replace('_', '-')}", f"--{name}"))
+        parser.add_argument(*spellings, dest=name, type=wanted.get(name, str))
     try:
         found, _ = parser.parse_known_args(list(argv))
     except argparse.ArgumentError as error:
         raise UsageError(str(error)) from error
-    return {name: value for name, value in vars(found).items() if value is not None}
+    return {name: value for name, value in vars(found).items() if name in (*wanted, "env") and value is not None}
+
+
+def _flags_with_values() -> list[str]:
+    """Names of all flags that take a value, so that none of their values is taken for ENV."""
+    blank = TrainArgs(**{name: getattr(BLANK, name) for name in RunConfig.__dataclass_fields__})
+    names = [name for name, value in flatten(blank).items() if not isinstance(value, bool)]
+    return [name.removeprefix("settings.") for name in names if name != "env"]

@@ -322,6 +322,9 @@ def make_optimiser(config: OptimiserConfig, network: AgentNetwork) -> torch.opti
 
 def split(batch: Batch, parts: int) -> Iterator[Batch]:
     """Cut a batch of parts * B windows into `parts` batches of B, in order."""
+    if parts == 1:
+        yield batch
+        return
     size = len(batch.indices) // parts
     for start in range(0, size * parts, size):
         rows = slice(start, start + size)

@@ -108,9 +108,7 @@ def spr_loss(prediction: torch.Tensor, target: torch.Tensor, mask: torch.Tensor)
     Predictions and targets are (V, k, B, D), the mask (k, B); masked steps count as zero and the mean still
     divides by k. The paper writes minus the cosine; the weight of 5 belongs to the squared form.
     """
-    prediction = F.normalize(prediction, dim=-1)
-    target = F.normalize(target, dim=-1)
-    error = (prediction - target).square().sum(dim=-1)  # (V, k, B)
+    error = 2.0 - 2.0 * F.cosine_similarity(prediction, target, dim=-1)  # (V, k, B)
     return (error * mask).mean(dim=(0, 1))
 
 

@@ -14,15 +14,10 @@ from torch import nn
 from torch.nn import functional as F
 
 from sacbbf.config import NetworkConfig
-from sacbbf.networks.encoders import make_encoder
+from sacbbf.networks.encoders import flatten, make_encoder
 from sacbbf.networks.latent_model import make_transition, renormalize
 
 RESET_SOFTLY = ("encoder.", "transition.")  # the parts that a reset only shrinks and perturbs
-
-
-def flatten(latent: torch.Tensor) -> torch.Tensor:
-    """Flatten latents (N, C, H, W) in (height, width, channel) order, as Flax does; (N, D) stays."""
-    return latent.permute(0, 2, 3, 1).flatten(1) if latent.dim() == 4 else latent
 
 
 class AgentNetwork(nn.Module):

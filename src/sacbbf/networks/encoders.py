@@ -32,6 +32,11 @@ class SameConv2d(nn.Conv2d):
         return F.conv2d(x, self.weight, self.bias, self.stride)
 
 
+def flatten(images: torch.Tensor) -> torch.Tensor:
+    """Flatten images (N, C, H, W) in (height, width, channel) order, as Flax does; vectors (N, D) stay."""
+    return images.permute(0, 2, 3, 1).flatten(1) if images.dim() == 4 else images
+
+
 def conv3x3(in_channels: int, out_channels: int) -> nn.Conv2d:
     """3x3 convolution that keeps the image's size."""
     return nn.Conv2d(in_channels, out_channels, kernel_size=3, padding=1)
@@ -113,18 +118,22 @@ class NatureEncoder(nn.Module):
 
 
 class GridEncoder(nn.Module):
-    """For small grids such as 10x10xC: conv3x3 to 16 channels times `width_scale`, one residual block, relu."""
+    """For small grids such as 10x10xC: conv3x3 to 16 channels, then a dense layer of 128 units, times `width_scale`.
+
+    Every cell matters in such a grid, so nothing is pooled; the dense layer makes the latent a vector, which
+    the transition model predicts far more cheaply than an image of the same resolution.
+    """
 
     def __init__(self, in_shape: Sequence[int], width_scale: float) -> None:
         super().__init__()
-        width = scaled(16, width_scale)
-        self.conv = conv3x3(in_shape[0], width)
-        self.block0 = ResidualBlock(width)
-        self.out_shape = (width, in_shape[1], in_shape[2])
+        channels, width = scaled(16, width_scale), scaled(128, width_scale)
+        self.conv = conv3x3(in_shape[0], channels)
+        self.linear = nn.Linear(channels * in_shape[1] * in_shape[2], width)
+        self.out_shape = (width,)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Map (N, C, H, W) to (N, 16 * width_scale, H, W)."""
-        return F.relu(self.block0(self.conv(x)))
+        """Map (N, C, H, W) to (N, 128 * width_scale)."""
+        return F.relu(self.linear(flatten(F.relu(self.conv(x)))))
 
 
 class MlpEncoder(nn.Module):

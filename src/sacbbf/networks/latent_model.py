@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import nn
@@ -11,12 +12,44 @@ from torch.nn import functional as F
 from sacbbf.networks.encoders import conv3x3
 
 
+class _Renormalize(torch.autograd.Function):
+    """(z - min) / (max - min + 1e-5) over each row, with its gradient in a few passes.
+
+    Entries that tie for the minimum or maximum share its gradient evenly, as JAX and PyTorch's own `amin` do:
+    after a relu the minimum is usually zero, and most entries tie for it.
+    """
+
+    @staticmethod
+    def forward(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+        low, high = torch.aminmax(rows, dim=1, keepdim=True)  # (N, 1) each
+        scale = (high - low + 1e-5).reciprocal_()
+        return (rows - low).mul_(scale), low, high, scale
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[torch.Tensor], output: tuple[torch.Tensor, ...]) -> None:
+        scaled, low, high, scale = output
+        ctx.mark_non_differentiable(low, high, scale)
+        ctx.save_for_backward(*inputs, scaled, low, high, scale)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor, *unused: torch.Tensor) -> torch.Tensor:
+        rows, scaled, low, high, scale = ctx.saved_tensors
+        total = grad.sum(dim=1, keepdim=True)
+        along = torch.linalg.vecdot(grad, scaled).unsqueeze(1)
+        at_low, at_high = rows == low, rows == high
+        grad_low = (along - total) * scale / at_low.sum(dim=1, keepdim=True)
+        grad_high = -along * scale / at_high.sum(dim=1, keepdim=True)
+        result: torch.Tensor = (grad * scale).addcmul_(at_low, grad_low).addcmul_(at_high, grad_high)
+        return result
+
+
 def renormalize(latent: torch.Tensor) -> torch.Tensor:
     """Rescale each sample to [0, 1] over all its entries: (z - min) / (max - min + 1e-5), any shape (N, ...)."""
-    dims = tuple(range(1, latent.dim()))
-    low = latent.amin(dims, keepdim=True)
-    high = latent.amax(dims, keepdim=True)
-    return (latent - low) / (high - low + 1e-5)
+    if latent.dim() == 2:
+        return _Renormalize.apply(latent)[0]  # type: ignore[no-any-return, no-untyped-call]
+    rows = latent.permute(0, 2, 3, 1)  # contiguous where the latent is channels-last
+    scaled = _Renormalize.apply(rows.flatten(1))[0].view(rows.shape)  # type: ignore[no-untyped-call]
+    return scaled.permute(0, 3, 1, 2)  # type: ignore[no-any-return]
 
 
 class ConvTransition(nn.Module):

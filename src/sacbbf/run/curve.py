@@ -13,8 +13,8 @@ from sacbbf.run.records import RunDirectory, read_lines, write_atomically
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#666666"  # Okabe-Ito: told apart by everybody
 
 
-def draw_curve(run: RunDirectory, title: str, game: str | None, score: tuple[float, float] | None) -> None:
-    """Draw `curve.png` from the run's records; `score` is the final mean and its standard error."""
+def draw_curve(run: RunDirectory, title: str, game: str | None, result: dict[str, Any]) -> None:
+    """Draw `curve.png` from a run's records and its result."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -28,16 +28,20 @@ def draw_curve(run: RunDirectory, title: str, game: str | None, score: tuple[flo
         steps, means = [line["step"] for line in evaluations], [line["mean"] for line in evaluations]
         errors = [1.96 * line["standard_error"] for line in evaluations]
         axes.errorbar(steps, means, errors, fmt="o-", color=ORANGE, capsize=3, label="evaluation, 95% interval")
-    if score is not None:
-        last = episodes[-1]["step"] if episodes else 0
-        label = f"final score {score[0]:,.2f}, 95% interval"
-        axes.errorbar([last], [score[0]], [1.96 * score[1]], fmt="D", color=GREEN, capsize=5, label=label)
+    if result["score"] is not None:
+        label = f"final score {result['score']:,.2f}, 95% interval"
+        error = [1.96 * result["standard_error"]]
+        axes.errorbar([result["steps"]], [result["score"]], error, fmt="D", color=GREEN, capsize=5, label=label)
+    for name, style in (("random", ":"), ("blind", "-.")):
+        if name in result.get("baselines", {}):
+            axes.axhline(result["baselines"][name]["score"], color=GREY, linestyle=style, label=f"{name} play")
     if game in games.GAMES:
         axes.axhline(games.SCORES[game].random, color=GREY, linestyle=":", label="random (published)")
         axes.axhline(games.SCORES[game].human, color=GREY, linestyle="--", label="human (published)")
     axes.set(title=title, xlabel="environment steps", ylabel="score of an episode")
     axes.grid(alpha=0.3)
-    axes.legend(loc="best", fontsize="small")
+    if axes.get_legend_handles_labels()[0]:  # nothing to name in a run that was stopped at once
+        axes.legend(loc="best", fontsize="small")
     picture = io.BytesIO()
     FigureCanvasAgg(figure).print_png(picture)  # type: ignore[no-untyped-call]
     write_atomically(run.curve, picture.getvalue())

@@ -6,6 +6,7 @@ environment's answer, and storing it.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,7 @@ import torch
 
 from sacbbf.behaviour import BEHAVIOURS
 from sacbbf.envs import FrameStack, make_env
-from sacbbf.errors import UsageError
+from sacbbf.errors import RunFailed, UsageError
 from sacbbf.learner.learner import Learner
 from sacbbf.policy import NetworkPolicy, choose
 from sacbbf.replay import NoWindow, Replay
@@ -72,6 +73,8 @@ class Training:
             self.learner.reset()
         action = self._act()
         step = self.env.step(action)
+        if not math.isfinite(step.reward):
+            raise RunFailed(f"{self.config.env} gave a reward of {step.reward} at step {self.step}: must be finite")
         reward = float(np.clip(step.reward, -1.0, 1.0)) if self.config.clip_rewards else step.reward
         self.replay.add(self.frame, action, reward, step.terminated, step.truncated, step.life_lost)
         self.score += step.reward

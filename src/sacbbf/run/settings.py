@@ -6,7 +6,8 @@ import os
 import tomllib
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_type_hints
+from types import NoneType
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import tomli_w
 import torch
@@ -35,6 +36,8 @@ class EvalConfig:
     """Take the most likely action instead of drawing one (the paper draws)."""
     parallel: int = 8
     """Environments played side by side; the scores do not depend on it."""
+    baselines: bool = False
+    """After the run, play chance and the best blind mix too, for comparison; by default where none are published."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,9 @@ class RunConfig:
     eval: EvalConfig = field(default_factory=EvalConfig)
     environment: EnvSettings = field(default_factory=EnvSettings)
     settings: Annotated[AgentConfig, tyro.conf.arg(name="")] = field(default_factory=AgentConfig)
+
+
+BLANK = RunConfig("", "sac-bbf", "tiny", 1, 0, 1, False, "cpu", 0)  # for a configuration to be laid over
 
 
 def resolve(
@@ -99,6 +105,7 @@ def resolve(
         clip_rewards=spec.clip_rewards,
         device=device,
         threads=chosen.threads,
+        eval=EvalConfig(baselines=spec.game is None and agent == "sac-bbf"),
         environment=environment,
         settings=preset(name, spec.kind, steps, replay_ratio),
     )
@@ -142,6 +149,14 @@ def check_run(config: RunConfig) -> None:
         raise UsageError(f"threads = {config.threads}: must be at most {4 * (os.cpu_count() or 1)} on this machine")
 
 
+def check_fit(config: RunConfig, spec: EnvSpec) -> None:
+    """Raise UsageError if the encoder cannot read what the environment shows."""
+    encoder = config.settings.network.encoder
+    if (encoder == "mlp") != (spec.kind == "vector"):
+        fitting = "mlp" if spec.kind == "vector" else "impala, nature or grid"
+        raise UsageError(f"network.encoder = {encoder!r}: {config.env} shows a {spec.kind}, so must be {fitting}")
+
+
 # --- TOML ---------------------------------------------------------------------------------------------------
 
 
@@ -166,8 +181,7 @@ def from_toml(path: Path) -> RunConfig:
     lacking = [name for name in ("env", "agent", "size", "steps", "seed") if name not in tables]
     if lacking:
         raise UsageError(f"{path} lacks {', '.join(lacking)}")
-    blank = RunConfig("", "sac-bbf", "tiny", 1, 0, 1, False, "cpu", 0)
-    return overlay(blank, tables, str(path))
+    return overlay(BLANK, tables, str(path))
 
 
 def overlay(config: T, tables: dict[str, Any], source: str, prefix: str = "") -> T:
@@ -204,13 +218,16 @@ def flatten(config: Any, prefix: str = "") -> dict[str, Any]:
 
 
 def _typed(value: Any, hint: Any, name: str) -> Any:
-    allowed = {int: (int,), float: (int, float), bool: (bool,), str: (str,)}
-    kinds = allowed.get(hint)
-    if kinds is None:  # choices and optional numbers are checked with the whole configuration
+    """Return the value as its setting's type has it, or raise UsageError; ranges are checked elsewhere."""
+    if get_origin(hint) is Literal:
+        if value not in get_args(hint):
+            raise UsageError(f"{name} = {value!r}: must be one of {', '.join(map(str, get_args(hint)))}")
         return value
-    if not isinstance(value, kinds) or (isinstance(value, bool) and hint is not bool):
-        raise UsageError(f"{name} = {value!r}: must be {hint.__name__}")
-    return hint(value)
+    kind = next(kind for kind in (*get_args(hint), hint) if kind is not NoneType)  # `int | None` takes an int
+    fitting = (int, float) if kind is float else kind
+    if not isinstance(value, fitting) or (isinstance(value, bool) and kind is not bool):
+        raise UsageError(f"{name} = {value!r}: must be {kind.__name__}")
+    return kind(value)
 
 
 def _without_none(tables: dict[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -15,7 +15,7 @@ import torch
 from rich.console import Console
 
 from sacbbf.envs import Environment, EnvSpec, make_env
-from sacbbf.policy import NetworkPolicy, Policy, uniform_policy
+from sacbbf.policy import Logits, NetworkPolicy, Policy, uniform_policy
 from sacbbf.run.baselines import FINALISTS, candidates, find_blind
 from sacbbf.run.curve import draw_curve
 from sacbbf.run.display import Display
@@ -24,9 +24,9 @@ from sacbbf.run.loop import Training
 from sacbbf.run.policy_file import save_policy
 from sacbbf.run.records import RECORDS, JsonLines, RunDirectory, write_json
 from sacbbf.run.result import episode_line, machine, score_fields, versions
-from sacbbf.run.settings import RunConfig, check_run, to_toml
+from sacbbf.run.settings import RunConfig, check_fit, check_run, to_toml
 from sacbbf.run.trackers import TensorBoard
-from sacbbf.types import EpisodeRecord
+from sacbbf.types import EpisodeRecord, Frame
 
 
 @dataclass
@@ -78,6 +78,7 @@ def train(config: RunConfig, out: Path, *, console: Console, max_hours: float | 
     env = make_env(config.env, settings=config.environment)
     spec = env.spec
     env.close()
+    check_fit(config, spec)
     run.create(to_toml(config))
     if config.threads:
         torch.set_num_threads(config.threads)
@@ -89,8 +90,9 @@ def train(config: RunConfig, out: Path, *, console: Console, max_hours: float | 
             if config.agent == "sac-bbf":
                 progress = _learn(config, spec, run, recorder, display, stop)
             else:
-                progress = _baseline(config, spec, display)
-            records = _final_scores(config, progress, spec, display, stop)
+                progress = _baseline(config.agent, config, spec, display, stop)
+            records = _final_scores(config, progress, display, stop)
+            baselines = _compare(config, spec, display, stop) if records and config.eval.baselines else {}
     finally:
         recorder.close()
     result = {
@@ -102,13 +104,13 @@ def train(config: RunConfig, out: Path, *, console: Console, max_hours: float | 
         "stopped_by": stop.reason or None,
         **(score_fields(records, spec.game) if records else {"score": None}),
         **progress.facts,
+        **({"baselines": baselines} if baselines else {}),
         "wall_seconds": round(time.monotonic() - started, 1),
         "versions": versions(),
         "machine": machine(config.device),
     }
     write_json(run.result, result)
-    score = (result["score"], result["standard_error"]) if records else None
-    draw_curve(run, f"{config.env}: {config.agent}, {config.size}, seed {config.seed}", spec.game, score)
+    draw_curve(run, f"{config.env}: {config.agent}, {config.size}, seed {config.seed}", spec.game, result)
     return result
 
 
@@ -118,6 +120,20 @@ class Progress:
 
     policy: Policy
     facts: dict[str, Any]
+    greedy: bool = False  # evaluate the most likely actions; a baseline's draws are all there is to it
+
+
+@dataclass(frozen=True)
+class _Interruptible:
+    """A policy that plays no further once an interrupt has come: an episode may be long."""
+
+    policy: Policy
+    stop: Stop
+
+    def logits(self, states: Frame) -> Logits:
+        if self.stop.reason == "interrupt":
+            raise KeyboardInterrupt
+        return self.policy.logits(states)
 
 
 def _learn(
@@ -125,7 +141,7 @@ def _learn(
 ) -> Progress:
     training = Training(config)
     device = torch.device(config.device)
-    policy = NetworkPolicy(training.learner.target, device, ROWS)
+    policy = _Interruptible(NetworkPolicy(training.learner.target, device, ROWS), stop)
     display.begin("training", config.steps)
     clock = _SpeedClock()
     try:
@@ -143,39 +159,63 @@ def _learn(
                 display.episode(outcome.episode.score)
             display.advance()
             if config.eval.every and training.step % config.eval.every == 0 and training.step < config.steps:
-                recorder.add("evaluations", _interval_evaluation(config, policy, training.step))
+                with suppress(KeyboardInterrupt):  # the loop ends by itself, and saves what was learned
+                    recorder.add("evaluations", _interval_evaluation(config, policy, training.step))
     finally:
         training.close()
     save_policy(run.policy, training.learner.target, config.settings.network, training.learner.obs_shape)
     facts = {"steps": training.step, "updates": training.learner.updates, "train_episodes": training.episodes}
-    return Progress(policy, facts)
+    return Progress(policy, facts, config.eval.greedy)
 
 
-def _baseline(config: RunConfig, spec: EnvSpec, display: Display) -> Progress:
-    if config.agent == "random":
-        return Progress(uniform_policy(spec.num_actions), {"steps": 0, "updates": 0})
+def _baseline(agent: str, config: RunConfig, spec: EnvSpec, display: Display, stop: Stop) -> Progress:
+    """Return chance, or the best blind mix after a search for it; chance too if the search is interrupted."""
+    chance = Progress(_Interruptible(uniform_policy(spec.num_actions), stop), {"steps": 0, "updates": 0})
+    if agent == "random":
+        return chance
+
+    def advance() -> None:
+        display.advance()
+        if stop.reason == "interrupt":
+            raise KeyboardInterrupt
+
     count = len(candidates(spec.num_actions)) + 3 * FINALISTS
     display.begin("searching the best blind mix", count)
-    mix, steps = find_blind(_maker(config), _plan(config, 1), spec.num_actions, display.advance)
+    try:
+        mix, steps = find_blind(_maker(config), _plan(config, 1, greedy=False), spec.num_actions, advance)
+    except KeyboardInterrupt:
+        return chance
     facts = {"steps": steps, "updates": 0, "mix": mix.describe(spec.action_names)}
-    return Progress(mix.policy(spec.num_actions), facts)
+    return Progress(_Interruptible(mix.policy(spec.num_actions), stop), facts)
+
+
+def _compare(config: RunConfig, spec: EnvSpec, display: Display, stop: Stop) -> dict[str, Any]:
+    """Return the scores of chance and blind play on the run's own evaluation episodes."""
+    found: dict[str, Any] = {}
+    for agent in ("random", "blind"):
+        progress = _baseline(agent, config, spec, display, stop)
+        records = _final_scores(config, progress, display, stop, f"evaluating {agent} play")
+        if not records:
+            return found
+        fields = score_fields(records, spec.game)
+        kept = {name: fields[name] for name in ("score", "standard_error", "interval_95", "episodes")}
+        found[agent] = kept | {name: progress.facts[name] for name in ("mix",) if name in progress.facts}
+    return found
 
 
 def _final_scores(
-    config: RunConfig, progress: Progress, spec: EnvSpec, display: Display, stop: Stop
+    config: RunConfig, progress: Progress, display: Display, stop: Stop, name: str = "evaluating"
 ) -> list[EpisodeRecord]:
     """Return the run's final evaluation; none after an interrupt, which asked for an end and not for more play."""
     if stop.reason == "interrupt":
         return []
-    plan = _plan(config, config.eval.episodes)
-    display.begin("evaluating", plan.episodes)
+    plan = _plan(config, config.eval.episodes, progress.greedy)
+    display.begin(name, plan.episodes)
     scores: list[float] = []
 
     def note(record: EpisodeRecord) -> None:
         scores.append(record.score)
         display.advance(f"mean score {sum(scores) / len(scores):.2f}")
-        if stop.reason == "interrupt":
-            raise KeyboardInterrupt
 
     try:
         return evaluate(progress.policy, _maker(config), plan, note)
@@ -185,15 +225,14 @@ def _final_scores(
 
 def _interval_evaluation(config: RunConfig, policy: Policy, step: int) -> dict[str, Any]:
     """Evaluate in the middle of training, with environments and generators of its own."""
-    plan = _plan(config, config.eval.every_episodes, phase="interval")
+    plan = _plan(config, config.eval.every_episodes, config.eval.greedy, "interval")
     summary = summarise([record.score for record in evaluate(policy, _maker(config), plan)])
     line = {"mean": summary.mean, "standard_error": summary.standard_error, "median": summary.median}
     return {"step": step, **line, "episodes": summary.episodes}
 
 
-def _plan(config: RunConfig, episodes: int, phase: str = "evaluate") -> Plan:
-    settings = config.eval
-    return Plan(episodes, config.seed, config.stack, settings.greedy, settings.parallel, phase)
+def _plan(config: RunConfig, episodes: int, greedy: bool, phase: str = "evaluate") -> Plan:
+    return Plan(episodes, config.seed, config.stack, greedy, config.eval.parallel, phase)
 
 
 def _maker(config: RunConfig) -> Callable[[], Environment]:

@@ -1,0 +1,16 @@
+"""Registers the toy environments by name, and makes the one finished run that many tests look at."""
+
+from __future__ import annotations
+
+import pytest
+
+from sacbbf.run.records import RunDirectory
+from toys import run_quietly, toy_config
+
+
+@pytest.fixture(scope="session")
+def finished_run(tmp_path_factory) -> RunDirectory:
+    """A short run on Identity with evaluations at steps 50, 100 and 150. Not to be written to."""
+    out = tmp_path_factory.mktemp("runs") / "finished"
+    run_quietly(toy_config("Identity", 200, every=50), out)
+    return RunDirectory(out)

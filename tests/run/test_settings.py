@@ -1,0 +1,173 @@
+"""A run's configuration: resolved from a few words, stored, read back, compared."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from sacbbf.envs import EnvSettings, UnknownEnvironment
+from sacbbf.errors import UsageError
+from sacbbf.presets import SIZES, preset
+from sacbbf.run.settings import (
+    EvalConfig,
+    check_fit,
+    check_run,
+    differences,
+    flatten,
+    from_toml,
+    overlay,
+    read_spec,
+    read_toml,
+    resolve,
+    resolve_device,
+    to_toml,
+)
+
+
+@pytest.fixture
+def config():
+    return resolve("CartPole-v1")[0]
+
+
+def test_a_vector_is_played_at_tiny_size_by_default(config):
+    assert (config.size, config.steps, config.seed, config.stack) == ("tiny", SIZES["tiny"].steps, 0, 1)
+    assert config.settings == preset("tiny", "vector", config.steps)
+
+
+def test_an_atari_game_is_played_at_laptop_size_on_a_cpu():
+    config, spec = resolve("ALE/Pong-v5", device="cpu")
+    assert (config.env, config.size, spec.game) == ("Pong", "laptop", "Pong")
+    assert config.stack == 4 and config.clip_rewards
+
+
+def test_steps_scale_the_schedules():
+    config, _ = resolve("CartPole-v1", steps=50_000)
+    assert config.settings.schedule.reset_every == 20_000
+    assert config.settings.schedule.cycle == 5_000
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ({"agent": "nobody"}, "agent = 'nobody': must be one of sac-bbf, random, blind"),
+        ({"size": "huge"}, "size = 'huge': must be one of paper, laptop, tiny"),
+        ({"steps": 0}, "steps = 0: must be at least 1"),
+        ({"replay_ratio": 0}, "replay_ratio = 0: must be at least 1"),
+        ({"device": "tpu"}, "device = 'tpu': must be auto, cpu, cuda, cuda:N or mps"),
+    ],
+)
+def test_a_bad_word_is_named_with_what_it_takes(words, message):
+    with pytest.raises(UsageError, match=message):
+        resolve("CartPole-v1", **words)
+
+
+def test_a_device_that_is_not_there_is_refused(monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr("torch.backends.mps.is_available", lambda: False)
+    assert resolve_device("auto") == "cpu"
+    for device in ("cuda", "cuda:1", "mps"):
+        with pytest.raises(UsageError, match=f"device = '{device}'"):
+            resolve_device(device)
+
+
+def test_an_unknown_environment_is_refused():
+    with pytest.raises(UnknownEnvironment, match="did you mean Pong"):
+        resolve("Pongg")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seed": -1},
+        {"stack": 0},
+        {"steps": 0},
+        {"threads": -1},
+        {"threads": 10**6},
+        {"log_every": 0},
+        {"eval": EvalConfig(every=-1)},
+        {"eval": EvalConfig(every_episodes=0)},
+        {"eval": EvalConfig(episodes=0)},
+        {"eval": EvalConfig(parallel=0)},
+    ],
+)
+def test_a_setting_out_of_range_is_refused(change, config):
+    check_run(config)
+    (name,) = change
+    with pytest.raises(UsageError, match=rf"{name}.* = -?\d+: must be"):
+        check_run(replace(config, **change))
+
+
+@pytest.mark.parametrize(("env", "encoder"), [("CartPole-v1", "impala"), ("toys/Catch-v0", "mlp")])
+def test_an_encoder_for_other_observations_is_refused(env, encoder):
+    config, spec = resolve(env)
+    check_fit(config, spec)
+    network = replace(config.settings.network, encoder=encoder)
+    with pytest.raises(UsageError, match=f"network.encoder = '{encoder}'.*must be"):
+        check_fit(replace(config, settings=replace(config.settings, network=network)), spec)
+
+
+@pytest.mark.parametrize("env", ["CartPole-v1", "Pong", "toys/Catch-v0"])
+def test_toml_gives_back_the_same_configuration(env, tmp_path):
+    environment = EnvSettings(max_steps=77)
+    config, _ = resolve(env, seed=3, steps=1_234, replay_ratio=4, environment=environment)
+    config = replace(config, eval=EvalConfig(every=7, greedy=True))
+    path = tmp_path / "config.toml"
+    path.write_text(to_toml(config))
+    assert from_toml(path) == config
+    assert read_spec(config.env, from_toml(path).environment).max_steps == 77
+
+
+def test_a_whole_configuration_lacks_nothing(tmp_path):
+    path = tmp_path / "config.toml"
+    path.write_text('env = "CartPole-v1"\nagent = "random"\n')
+    with pytest.raises(UsageError, match="lacks size, steps, seed"):
+        from_toml(path)
+
+
+def test_overlay_replaces_only_what_is_given(config):
+    tables = {"seed": 4, "settings": {"network": {"hidden_dim": 33, "v_max": 5}}}
+    changed = overlay(config, tables, "file")
+    assert differences(config, changed) == {
+        "seed": (0, 4),
+        "settings.network.hidden_dim": (config.settings.network.hidden_dim, 33),
+        "settings.network.v_max": (config.settings.network.v_max, 5.0),
+    }
+    assert isinstance(changed.settings.network.v_max, float)  # a whole number is a number too
+
+
+@pytest.mark.parametrize(
+    ("tables", "message"),
+    [
+        ({"sede": 1}, "no setting sede; there are env, agent"),
+        ({"settings": {"network": {"hidden": 1}}}, "no setting settings.network.hidden; there are .*hidden_dim"),
+        ({"steps": "many"}, "steps = 'many': must be int"),
+        ({"steps": 1.5}, "steps = 1.5: must be int"),
+        ({"seed": True}, "seed = True: must be int"),
+        ({"clip_rewards": 1}, "clip_rewards = 1: must be bool"),
+        ({"agent": []}, r"agent = \[\]: must be one of"),
+        ({"settings": {"network": {"encoder": "vit"}}}, "encoder = 'vit': must be one of impala"),
+        ({"environment": {"sticky": "x"}}, "environment.sticky = 'x': must be float"),
+        ({"environment": {"max_steps": 2.5}}, "environment.max_steps = 2.5: must be int"),
+        ({"eval": 3}, "eval = 3: must be a table"),
+    ],
+)
+def test_an_unknown_or_ill_typed_setting_is_refused(tables, message, config):
+    with pytest.raises(UsageError, match=f"file: .*{message}"):
+        overlay(config, tables, "file")
+
+
+def test_unreadable_files_are_refused(tmp_path):
+    with pytest.raises(UsageError, match=r"cannot read the configuration .*none\.toml"):
+        read_toml(tmp_path / "none.toml")
+    (tmp_path / "bad.toml").write_text("steps = = 3")
+    with pytest.raises(UsageError, match=r"bad\.toml is not a configuration in TOML.*line 1"):
+        read_toml(tmp_path / "bad.toml")
+    (tmp_path / "bad.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(UsageError, match="is not a configuration"):
+        read_toml(tmp_path / "bad.toml")
+
+
+def test_equal_configurations_do_not_differ(config):
+    assert differences(config, replace(config)) == {}
+    assert flatten(config)["settings.schedule.n_start"] == 10
