@@ -15,6 +15,7 @@ COMMANDS: dict[str, str] = {
     "evaluate": "play a trained policy and report its scores",
     "list": "agents, sizes, games with published scores, environments",
     "diff": "settings and scores in which two runs differ",
+    "bench": "measure how fast this machine trains",
     "verify": "compare the learner and the replay with numbers of the authors' release",
 }
 

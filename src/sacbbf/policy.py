@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy.typing as npt
 import torch
 
 from sacbbf.learner.augment import to_float
+from sacbbf.learner.losses import expected_value, support
 from sacbbf.networks import AgentNetwork
 from sacbbf.types import Frame
 
@@ -43,10 +45,24 @@ class NetworkPolicy:
             part = states[start : start + self.rows]
             padded = np.zeros((self.rows, *states.shape[1:]), states.dtype)
             padded[: len(part)] = part
-            latent = self.network.encode(to_float(torch.from_numpy(padded).to(self.device)))
-            logits = self.network.policy_logits(self.network.policy_features(latent))
+            logits = act(self.network, to_float(torch.from_numpy(padded).to(self.device)))
+            if self.network.policy_head is None:  # greedy on Q: all the probability on its best action
+                logits = torch.where(logits == logits.amax(1, keepdim=True), 0.0, -torch.inf)
             outputs.append(logits[: len(part)].float().cpu().numpy())
         return np.concatenate(outputs)
+
+
+def act(network: AgentNetwork, obs: torch.Tensor) -> torch.Tensor:
+    """What acting needs of a network, from inputs (N, ...): policy logits (N, A), or Q up to scale without a policy."""
+    latent = network.encode(obs)
+    if network.policy_head is not None:
+        return network.policy_logits(network.policy_features(latent))
+    return expected_value(network.q_logits(network.q_features(latent)), _unit_atoms(network.num_atoms, obs.device))
+
+
+@lru_cache
+def _unit_atoms(num_atoms: int, device: torch.device) -> torch.Tensor:
+    return support(num_atoms, 1.0, device)
 
 
 class FixedPolicy:

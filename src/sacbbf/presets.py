@@ -61,12 +61,19 @@ SIZES: dict[SizeName, Size] = {
         changes={
             "network": {"width_scale": 1.0, "hidden_dim": 128},
             "optimiser": {"learning_rate": 3e-4},
-            "schedule": {"replay_ratio": 1, "beta_start": 0.1, "beta_final_updates": 20_000},
+            # Resets at 20, 40 and 60% of the steps, as the paper's at replay ratio 2; games are short, so gamma ends lower.
+            "schedule": {
+                "replay_ratio": 1,
+                "gamma_end": 0.99,
+                "beta_start": 0.07,
+                "beta_final_updates": 20_000,
+                "reset_every": 20_000,
+            },
         },
         by_kind={
             "image": {"network": {"width_scale": 0.5}},
             # Returns of some hundred, as in classic control: atoms and entropy bonus on a scale ten times larger.
-            "vector": {"network": {"v_max": 100.0}, "schedule": {"beta_start": 1.0, "gamma_end": 0.99}},
+            "vector": {"network": {"v_max": 100.0}, "schedule": {"beta_start": 1.0, "reset_every": 40_000}},
         },
     ),
 }

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 import torch
@@ -18,60 +18,20 @@ from sacbbf.learner.augment import augment, to_float
 from sacbbf.learner.noise import Noise
 from sacbbf.learner.passes import next_policy_logits, next_q_logits, online_pass, target_pass
 from sacbbf.learner.resets import reset_network
+from sacbbf.learner.terms import Terms, Update
 from sacbbf.networks import AgentNetwork, build_network
 from sacbbf.replay import Replay
 from sacbbf.rules import check_agent
 from sacbbf.seeding import torch_generator
 from sacbbf.types import Batch, FloatArray, IntArray
 
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """Everything that one update computed, per sample, for metrics and for checks against other code."""
-
-    latent: torch.Tensor  # (B, ...) of s_t
-    q_logits: torch.Tensor  # (B, A, N) at s_t
-    q_values: torch.Tensor  # (B, A) at s_t
-    policy_logits: torch.Tensor | None  # (B, A) at s_t
-    next_policy_logits: torch.Tensor | None  # (B, A) at s_{t+n}
-    next_action: torch.Tensor | None  # (B,) where the backup samples one
-    policy_action: torch.Tensor | None  # (B,) where the policy gradient samples one
-    target: torch.Tensor  # (B, N) distribution, or (B,) value
-    spr_prediction: torch.Tensor | None  # (V, k, B, D)
-    spr_target: torch.Tensor | None  # (V, k, B, D)
-    td: torch.Tensor  # (B,)
-    spr: torch.Tensor  # (B,)
-    policy: torch.Tensor  # (B,) policy gradient minus beta * entropy
-    entropy: torch.Tensor  # (B,)
-    weights: torch.Tensor  # (B,) importance weights
-    total: torch.Tensor  # () weighted mean: what is minimised
+Timer = Callable[[str], AbstractContextManager[object]]  # entered around each part of an update, by its name
+_NO_TIMER = nullcontext()
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
-    """The outcome of one update; its numbers stay on the device until somebody asks for them."""
-
-    terms: Terms
-    beta: float
-    grad_norm: torch.Tensor | None  # () where it was asked for
-
-    def metrics(self) -> dict[str, float]:
-        """Return losses, entropy, Q and gradient norm as plain numbers. Waits for the device."""
-        terms = self.terms
-        values = {
-            "loss/total": terms.total,
-            "loss/td": terms.td.mean(),
-            "loss/spr": terms.spr.mean(),
-            "q/mean": terms.q_values.mean(),
-            "q/max": terms.q_values.max(),
-        }
-        if terms.policy_logits is not None:
-            values["loss/policy"] = terms.policy.mean()
-            values["policy/entropy"] = terms.entropy.mean()
-            values["policy/entropy_min"] = terms.entropy.min()
-        if self.grad_norm is not None:
-            values["grad_norm"] = self.grad_norm
-        return {name: float(value) for name, value in values.items()} | {"schedule/beta": self.beta}
+def untimed(part: str) -> AbstractContextManager[object]:
+    """Measure nothing."""
+    return _NO_TIMER
 
 
 class Learner:
@@ -87,6 +47,7 @@ class Learner:
         seed: int = 0,
         device: torch.device | str = "cpu",
         noise: Noise | None = None,
+        timer: Timer = untimed,
     ) -> None:
         check_agent(config)
         self.config = config
@@ -95,6 +56,7 @@ class Learner:
         self.total_steps = total_steps
         self.device = torch.device(device)
         self.behaviour = BEHAVIOURS[config.behaviour]
+        self.timer = timer
         self.spr_steps = config.loss.spr_steps if config.loss.spr_weight > 0 else 0
         self.init_generator = torch_generator(seed, "networks", device=self.device)
         self.noise = noise or Noise(torch_generator(seed, "learner", device=self.device))
@@ -138,10 +100,12 @@ class Learner:
         metrics: dict[str, float] = {}
         for number in range(ratio // group):
             n, gamma = self.n, self.gamma
-            drawn = replay.sample(size * group, n, gamma, generator)
+            with self.timer("sampling"):
+                drawn = replay.sample(size * group, n, gamma, generator)
             last = number == ratio // group - 1
             updates = [self.update(batch, self.beta(step), measure and last) for batch in split(drawn, group)]
-            priorities = self._write_priorities(replay, drawn.indices, updates)
+            with self.timer("priorities"):
+                priorities = self._write_priorities(replay, drawn.indices, updates)
             if measure and last:
                 metrics = updates[-1].metrics() | {
                     "replay/priority": float(priorities.mean()),
@@ -155,22 +119,28 @@ class Learner:
         self._check_batch(batch)
         self.optimiser.zero_grad(set_to_none=True)
         total, terms = self.compute(batch, beta)
-        total.backward()  # type: ignore[no-untyped-call]
+        with self.timer("backward"):
+            total.backward()  # type: ignore[no-untyped-call]
         grad_norm = self._grad_norm() if measure else None
-        self.optimiser.step()
-        self._update_target()
+        with self.timer("optimiser"):
+            self.optimiser.step()
+        with self.timer("EMA"):
+            self._update_target()
         self.updates += 1
         self.updates_since_reset += 1
         return Update(terms, beta, grad_norm)
 
     def compute(self, batch: Batch, beta: float) -> tuple[torch.Tensor, Terms]:
         """Return the loss to minimise, with its graph, and everything it was made of, without."""
-        states = self.prepare(batch.states)  # ((k + 2) * B, ...)
+        with self.timer("augmentation"):
+            states = self.prepare(batch.states)  # ((k + 2) * B, ...)
         size = batch.return_n.shape[0]
-        online = online_pass(self.online, states[:size], batch.actions[: self.spr_steps])
-        target = target_pass(self.target, states[size:], size)
-        bootstrap, next_logits, next_action = self._bootstrap(target.q_logits, states[-size:])
-        goal = self._goal(bootstrap, batch)
+        with self.timer("target passes"):
+            target = target_pass(self.target, states[size:], size)
+            bootstrap, next_logits, next_action = self._bootstrap(target.q_logits, states[-size:])
+            goal = self._goal(bootstrap, batch)
+        with self.timer("forward"):
+            online = online_pass(self.online, states[:size], batch.actions[: self.spr_steps])
         taken = losses.select(online.q_logits, batch.actions[0])  # (B, N)
         distributional = self.atoms.numel() > 1
         td = losses.td_cross_entropy(taken, goal) if distributional else losses.td_huber(taken.squeeze(1), goal)

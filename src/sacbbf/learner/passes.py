@@ -42,16 +42,16 @@ def online_pass(network: AgentNetwork, state_t: torch.Tensor, actions: torch.Ten
     latents = latent.unsqueeze(0)
     if steps:
         latents = torch.cat([latents, network.roll_out(latent, actions)])  # (k + 1, B, ...)
-    q_features = _per_step(network.q_features, latents)  # (k + 1, B, D)
-    q_logits = network.q_logits(q_features[0])
-    predictions = [network.q_predictor(q_features[1:])] if steps else []
+    q_now, q_later = _per_step(network.q_features, latents)  # (1, B, D), (k, B, D)
+    q_logits = network.q_logits(q_now.squeeze(0))
+    predictions = [network.q_predictor(q_later)] if steps else []
     policy_logits = None
     if network.policy_head is not None:
-        policy_features = _per_step(network.policy_features, latents)
-        policy_logits = network.policy_logits(policy_features[0])
+        policy_now, policy_later = _per_step(network.policy_features, latents)
+        policy_logits = network.policy_logits(policy_now.squeeze(0))
         if steps:
             assert network.policy_predictor is not None
-            predictions.append(network.policy_predictor(policy_features[1:]))
+            predictions.append(network.policy_predictor(policy_later))
     return OnlinePass(latent, q_logits, policy_logits, torch.stack(predictions) if predictions else None)
 
 
@@ -82,6 +82,13 @@ def next_q_logits(network: AgentNetwork, state_n: torch.Tensor) -> torch.Tensor:
     return network.q_logits(network.q_features(network.encode(state_n)))
 
 
-def _per_step(branch: Callable[[torch.Tensor], torch.Tensor], latents: torch.Tensor) -> torch.Tensor:
-    """Features (T, B, D) of latents (T, B, ...)."""
-    return branch(latents.flatten(0, 1)).view(*latents.shape[:2], -1)
+def _per_step(
+    branch: Callable[[torch.Tensor], torch.Tensor], latents: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Features of latents (1 + k, B, ...) in one product: of the first step (1, B, D), and of the others (k, B, D).
+
+    A split, unlike two slices, sends its gradient back in one concatenation.
+    """
+    features = branch(latents.flatten(0, 1)).view(*latents.shape[:2], -1)
+    now, later = features.split([1, latents.shape[0] - 1])  # type: ignore[no-untyped-call]
+    return now, later

@@ -52,6 +52,11 @@ def renormalize(latent: torch.Tensor) -> torch.Tensor:
     return scaled.permute(0, 3, 1, 2)  # type: ignore[no-any-return]
 
 
+def one_hot(action: torch.Tensor, num_actions: int, dtype: torch.dtype) -> torch.Tensor:
+    """One-hot rows (N, A) of actions (N,). Unlike PyTorch's own it reads no value back, which a GPU would wait for."""
+    return (action[:, None] == torch.arange(num_actions, device=action.device)).to(dtype)
+
+
 class ConvTransition(nn.Module):
     """Next latent image from a latent image and an action: the one-hot action joins as constant planes."""
 
@@ -64,7 +69,7 @@ class ConvTransition(nn.Module):
 
     def forward(self, latent: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
         """Map (N, C, H, W) and (N,) int64 to (N, C, H, W)."""
-        planes = F.one_hot(action, self.num_actions).to(latent.dtype)[:, :, None, None]
+        planes = one_hot(action, self.num_actions, latent.dtype)[:, :, None, None]
         planes = planes.expand(-1, -1, *latent.shape[2:])  # (N, A, H, W)
         x = torch.cat([latent, planes], dim=1)
         return F.relu(self.conv1(F.relu(self.conv0(x))))
@@ -82,7 +87,7 @@ class MlpTransition(nn.Module):
 
     def forward(self, latent: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
         """Map (N, D) and (N,) int64 to (N, D)."""
-        x = torch.cat([latent, F.one_hot(action, self.num_actions).to(latent.dtype)], dim=1)
+        x = torch.cat([latent, one_hot(action, self.num_actions, latent.dtype)], dim=1)
         return F.relu(self.linear1(F.relu(self.linear0(x))))
 
 

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from sacbbf.learner.learner import Learner, Terms
+from sacbbf.learner.learner import Learner
 from sacbbf.learner.losses import select
+from sacbbf.learner.terms import Terms
 from sacbbf.run.checks import Check
 from sacbbf.run.reference_case import Case, build_learner, case_batch, load_case, to_flax
 

@@ -1,0 +1,111 @@
+"""Measuring: repeated timings with their spread, the machine's own peak, and peak memory."""
+
+from __future__ import annotations
+
+import resource
+import statistics
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch.nn import functional as F
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Median of repeated measurements, with their quartiles."""
+
+    median: float
+    low: float
+    high: float
+    count: int
+
+    def show(self, scale: float = 1.0, digits: int = 2) -> str:
+        """Return `median (low to high)` times `scale`."""
+        return f"{self.median * scale:,.{digits}f} ({self.low * scale:,.{digits}f} to {self.high * scale:,.{digits}f})"
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """Return median and quartiles of at least one value."""
+    if len(values) < 2:
+        return Spread(values[0], values[0], values[0], 1)
+    low, median, high = statistics.quantiles(values, n=4, method="inclusive")
+    return Spread(median, low, high, len(values))
+
+
+def seconds(work: Callable[[], object], device: torch.device) -> float:
+    """Return the wall time of one call, waiting for the device."""
+    synchronise(device)
+    start = time.perf_counter()
+    work()
+    synchronise(device)
+    return time.perf_counter() - start
+
+
+def synchronise(device: torch.device) -> None:
+    """Wait until everything queued on the device is done."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    elif device.type == "mps":
+        torch.mps.synchronize()
+
+
+class PartsTimer:
+    """Adds up the time spent in each named part of an update; pass it to a learner as its timer."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.totals: dict[str, float] = defaultdict(float)
+
+    def __call__(self, part: str) -> AbstractContextManager[object]:
+        """Return a context whose duration counts for `part`."""
+        return self._timed(part)
+
+    @contextmanager
+    def _timed(self, part: str) -> Iterator[None]:
+        synchronise(self.device)
+        start = time.perf_counter()
+        yield
+        synchronise(self.device)
+        self.totals[part] += time.perf_counter() - start
+
+    def take(self) -> dict[str, float]:
+        """Return seconds by part since the last call, and start afresh."""
+        taken = dict(self.totals)
+        self.totals.clear()
+        return taken
+
+
+class Peak:
+    """The machine's own arithmetic rate, the best of a large fp32 convolution and matrix product, in FLOP/s."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        on_cpu = device.type == "cpu"
+        size = 2048 if on_cpu else 8192
+        self.a = torch.randn(size, size, device=device)
+        self.b = torch.randn(size, size, device=device)
+        self.product = torch.empty(size, size, device=device)
+        batch, channels, side = (32 if on_cpu else 256), 128, 42
+        layout = torch.channels_last
+        self.images = torch.randn(batch, channels, side, side, device=device).contiguous(memory_format=layout)
+        self.kernel = torch.randn(channels, channels, 3, 3, device=device).contiguous(memory_format=layout)
+        self.matmul_flops = 2.0 * size**3
+        self.conv_flops = 2.0 * batch * side * side * channels * channels * 9
+
+    @torch.inference_mode()
+    def measure(self) -> float:
+        """Return the better rate of one convolution and one matrix product."""
+        matmul = seconds(lambda: torch.mm(self.a, self.b, out=self.product), self.device)
+        conv = seconds(lambda: F.conv2d(self.images, self.kernel, padding=1), self.device)
+        return max(self.matmul_flops / matmul, self.conv_flops / conv)
+
+
+def peak_memory_bytes() -> int:
+    """Return the most memory that this process has held so far."""
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return used if sys.platform == "darwin" else used * 1024

@@ -1,0 +1,166 @@
+"""`sacbbf bench`: how fast this machine trains, and how much of its arithmetic an update uses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from sacbbf.bench.clock import Spread, peak_memory_bytes
+from sacbbf.bench.play import measure_environment, measure_evaluation
+from sacbbf.bench.speed import (
+    REPLAY_SIZES,
+    WORKLOADS,
+    ActingSpeed,
+    Rounds,
+    make_subjects,
+    measure_acting,
+    measure_replay,
+    measure_updates,
+)
+from sacbbf.errors import UsageError
+from sacbbf.memory import keep_freed_pages
+from sacbbf.presets import SIZES, SizeName
+from sacbbf.run.display import Display
+from sacbbf.run.records import write_json
+from sacbbf.run.result import machine, versions
+from sacbbf.run.settings import resolve_device
+
+ROUNDS: dict[SizeName, int] = {"paper": 5, "laptop": 10, "tiny": 10}
+PER_ROUND: dict[SizeName, int] = {"paper": 1, "laptop": 5, "tiny": 40}  # updates
+PASSES = 3_200  # forward passes of batch 1, as in the paper's table
+BLOCKS = 40  # that they are timed in, the two agents in turn
+STEPS = 100_000  # of the run that is projected
+WARMUP = 2_000  # of these steps, without updates
+PROJECTED = (2, 4, 8)  # replay ratios
+
+
+@dataclass(frozen=True)
+class BenchArgs:
+    """Measure this machine: seconds per update by part, share of its own peak, acting, replay, memory.
+
+    SAC-BBF, BBF and the machine's peak are measured in turn; medians stand with their quartiles.
+    """
+
+    size: SizeName = "laptop"
+    """Size of the networks."""
+    agent: Literal["sac-bbf", "bbf"] = "sac-bbf"
+    """The agent whose update is shown by its parts."""
+    repeats: int = 0
+    """Rounds to measure; 0: as many as the size needs."""
+    device: str = "auto"
+    """auto, cpu, cuda, cuda:N or mps."""
+    threads: int | None = None
+    """CPU threads for PyTorch; by default the size's own, 0: as many as PyTorch likes."""
+    json: Path | None = None
+    """Write all figures to this file too."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command; returns the exit code."""
+    keep_freed_pages()
+    args = tyro.cli(BenchArgs, args=argv, prog="sacbbf bench")
+    if args.repeats < 0:
+        raise UsageError(f"repeats = {args.repeats}: must be at least 0")
+    device = torch.device(resolve_device(args.device))
+    threads = SIZES[args.size].threads if args.threads is None else args.threads
+    if threads:
+        torch.set_num_threads(threads)
+    repeats = args.repeats or ROUNDS[args.size]
+    figures = measure(args.size, device, repeats)
+    console = Console(width=None if Console().is_terminal else 110)
+    show(console, args, figures)
+    if args.json is not None:
+        facts = {"size": args.size, "versions": versions(), "machine": machine(str(device))}
+        write_json(args.json, facts | figures_json(figures))
+    return 0
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Everything that was measured."""
+
+    rounds: Rounds
+    acting: ActingSpeed
+    replay: dict[int, tuple[Spread, Spread]]
+    env_steps_per_second: float
+    evaluation_episodes_per_minute: float
+    peak_memory: int  # bytes
+
+
+def measure(size: SizeName, device: torch.device, repeats: int) -> Figures:
+    """Measure everything, with a progress display."""
+    load = WORKLOADS[size]
+    with Display(Console(stderr=True), None) as display:
+        subjects = make_subjects(size, device)
+        display.begin("updates", repeats + 1)
+        rounds = measure_updates(subjects, device, repeats, PER_ROUND[size], display.advance)
+        display.begin("acting", BLOCKS)
+        acting = measure_acting(subjects["sac-bbf"], subjects["bbf"], PASSES, BLOCKS, display.advance)
+        display.begin("playing", 2)
+        env_steps = measure_environment(load.env)
+        display.advance()
+        evaluation = measure_evaluation(load.env, subjects["sac-bbf"])
+        memory = peak_memory_bytes()
+        display.begin("replay", 1)
+        replay = measure_replay(load, REPLAY_SIZES, 200)
+    return Figures(rounds, acting, replay, env_steps, evaluation, memory)
+
+
+def show(console: Console, args: BenchArgs, figures: Figures) -> None:
+    """Print the figures as tables."""
+    speed, rounds = figures.rounds.agents[args.agent], figures.rounds
+    load = WORKLOADS[args.size]
+    table = Table(title=f"{args.agent} at {args.size} size, {load.name}, batch 32: one update", title_justify="left")
+    for heading in ("part", "ms: median (quartiles)", "share"):
+        table.add_column(heading, justify="left" if heading == "part" else "right")
+    for name, part in speed.parts.items():
+        table.add_row(name, part.show(1e3), f"{part.median / speed.seconds.median:.1%}")
+    table.add_section()
+    table.add_row("whole update", speed.seconds.show(1e3), "100%")
+    console.print(table)
+    for line in lines(figures, args):
+        console.print(line, highlight=False)
+    sampler = Table(title="replay: batch of 32", title_justify="left")
+    for heading in ("transitions", "sampling, us", "priorities, us"):
+        sampler.add_column(heading, justify="right")
+    for count, (draw, write) in figures.replay.items():
+        sampler.add_row(f"{count:,}", draw.show(1e6, 0), write.show(1e6, 0))
+    console.print(sampler)
+    console.print(f"{rounds.ratio.count} rounds; quartiles in brackets", highlight=False)
+
+
+def lines(figures: Figures, args: BenchArgs) -> list[str]:
+    """Return the figures that are single numbers, in words."""
+    rounds, acting = figures.rounds, figures.acting
+    speed = rounds.agents[args.agent]
+    low, high = acting.interval
+    per_step = 1.0 / figures.env_steps_per_second + acting.seconds.median / PASSES
+    hours = [
+        f"RR {ratio}: {(STEPS * per_step + (STEPS - WARMUP) * ratio * speed.seconds.median) / 3600:,.1f} h"
+        for ratio in PROJECTED
+    ]
+    return [
+        f"arithmetic of an update    {speed.flops / 1e9:,.2f} GFLOP",
+        f"this machine's peak        {rounds.peak.show(1e-9, 0)} GFLOP/s, {torch.get_num_threads()} threads",
+        f"share of the peak          {speed.fraction.show(100, 1)} %, whole update",
+        f"SAC-BBF's update over BBF's  {rounds.ratio.show(1, 3)}",
+        f"acting, {PASSES:,} passes      {acting.seconds.show(1, 2)} s; BBF {acting.bbf_seconds.show(1, 2)} s",
+        f"acting, ratio to BBF       {acting.ratio.median:.3f}, 95% interval {low:.3f} to {high:.3f}",
+        f"environment                {figures.env_steps_per_second:,.0f} steps/s ({WORKLOADS[args.size].env})",
+        f"evaluation                 {figures.evaluation_episodes_per_minute:,.1f} episodes/minute",
+        f"peak memory so far         {figures.peak_memory / 2**20:,.0f} MiB",
+        f"a run of {STEPS:,} steps    {', '.join(hours)}",
+    ]
+
+
+def figures_json(figures: Figures) -> dict[str, Any]:
+    """Return the figures as plain JSON values."""
+    replay = {str(count): [asdict(part) for part in pair] for count, pair in figures.replay.items()}
+    return asdict(figures) | {"replay": replay}

@@ -1,0 +1,56 @@
+"""What an update computed: every term per sample, for metrics and for checks against other code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Everything that one update computed, per sample, for metrics and for checks against other code."""
+
+    latent: torch.Tensor  # (B, ...) of s_t
+    q_logits: torch.Tensor  # (B, A, N) at s_t
+    q_values: torch.Tensor  # (B, A) at s_t
+    policy_logits: torch.Tensor | None  # (B, A) at s_t
+    next_policy_logits: torch.Tensor | None  # (B, A) at s_{t+n}
+    next_action: torch.Tensor | None  # (B,) where the backup samples one
+    policy_action: torch.Tensor | None  # (B,) where the policy gradient samples one
+    target: torch.Tensor  # (B, N) distribution, or (B,) value
+    spr_prediction: torch.Tensor | None  # (V, k, B, D)
+    spr_target: torch.Tensor | None  # (V, k, B, D)
+    td: torch.Tensor  # (B,)
+    spr: torch.Tensor  # (B,)
+    policy: torch.Tensor  # (B,) policy gradient minus beta * entropy
+    entropy: torch.Tensor  # (B,)
+    weights: torch.Tensor  # (B,) importance weights
+    total: torch.Tensor  # () weighted mean: what is minimised
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """The outcome of one update; its numbers stay on the device until somebody asks for them."""
+
+    terms: Terms
+    beta: float
+    grad_norm: torch.Tensor | None  # () where it was asked for
+
+    def metrics(self) -> dict[str, float]:
+        """Return losses, entropy, Q and gradient norm as plain numbers. Waits for the device."""
+        terms = self.terms
+        values = {
+            "loss/total": terms.total,
+            "loss/td": terms.td.mean(),
+            "loss/spr": terms.spr.mean(),
+            "q/mean": terms.q_values.mean(),
+            "q/max": terms.q_values.max(),
+        }
+        if terms.policy_logits is not None:
+            values["loss/policy"] = terms.policy.mean()
+            values["policy/entropy"] = terms.entropy.mean()
+            values["policy/entropy_min"] = terms.entropy.min()
+        if self.grad_norm is not None:
+            values["grad_norm"] = self.grad_norm
+        return {name: float(value) for name, value in values.items()} | {"schedule/beta": self.beta}

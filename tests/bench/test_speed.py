@@ -1,0 +1,111 @@
+"""The benchmark measures what it says: real updates, real peak, a spread that is one."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from sacbbf.bench.clock import PartsTimer, Peak, peak_memory_bytes, seconds, spread
+from sacbbf.bench.play import measure_environment, measure_evaluation
+from sacbbf.bench.speed import PARTS, WORKLOADS, make_subjects, measure_acting, measure_replay, measure_updates
+from sacbbf.cli import run
+from sacbbf.commands.bench import PER_ROUND
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def subjects():
+    return make_subjects("tiny", CPU)
+
+
+def nothing() -> None:
+    """No progress to show."""
+
+
+def test_spread_is_median_and_quartiles():
+    found = spread([4.0, 1.0, 3.0, 2.0, 5.0])
+    assert (found.low, found.median, found.high, found.count) == (2.0, 3.0, 4.0, 5)
+    assert spread([7.0]).median == 7.0
+
+
+def test_parts_add_up_and_are_taken_once():
+    timer = PartsTimer(CPU)
+    for _ in range(3):
+        with timer("a"):
+            sum(range(10_000))
+    taken = timer.take()
+    assert taken["a"] > 0 and timer.take() == {}
+
+
+def test_updates_are_really_done_and_their_parts_fit_into_them(subjects):
+    before = subjects["sac-bbf"].learner.updates
+    rounds = measure_updates(subjects, CPU, 3, 2, nothing)
+    assert subjects["sac-bbf"].learner.updates == before + 9  # counting, and two each in the warm-up and three rounds
+    speed = rounds.agents["sac-bbf"]
+    assert set(speed.parts) == set(PARTS)
+    assert all(part.median > 0 for part in speed.parts.values())
+    assert sum(part.median for part in speed.parts.values()) < 1.3 * speed.seconds.median
+    assert 0 < speed.fraction.median < 1
+    assert rounds.ratio.median > 0
+
+
+def test_flops_are_those_of_the_network(subjects):
+    """Counted by hand: the encoder and both branches at tiny size, products only."""
+    flops = subjects["sac-bbf"].flops()
+    conv, dense, project = 2 * 100 * 9 * 6 * 16, 2 * 1600 * 128, 2 * 128 * 128
+    encoded = (32 + 32 + 6 * 32) * (conv + dense)  # online s_t, online s_{t+n}, target
+    backward = 32 * (conv + 2 * dense)  # no gradient for the image itself
+    floor = encoded + backward + 6 * 32 * 2 * project
+    assert floor < flops < 2 * floor
+    assert subjects["bbf"].flops() < flops
+
+
+def test_peak_is_a_rate_that_a_product_reaches():
+    peak = Peak(CPU)
+    a = torch.randn(1024, 1024)
+    rate = 2 * 1024**3 / min(seconds(lambda: a @ a, CPU) for _ in range(5))
+    measured = max(peak.measure() for _ in range(3))
+    assert 0.2 < rate / measured < 5
+
+
+def test_acting_and_playing_have_speeds(subjects):
+    acting = measure_acting(subjects["sac-bbf"], subjects["bbf"], 40, 4, nothing)
+    low, high = acting.interval
+    assert 0 < low <= high
+    env = WORKLOADS["tiny"].env
+    assert measure_environment(env) > 100
+    assert measure_evaluation(env, subjects["sac-bbf"]) > 0
+
+
+def test_replay_is_timed_at_each_size():
+    times = measure_replay(WORKLOADS["tiny"], (100, 1_000), 5)
+    assert list(times) == [100, 1_000]
+    assert all(draw.median > 0 and write.median > 0 for draw, write in times.values())
+
+
+def test_memory_grows_with_what_is_held():
+    before = peak_memory_bytes()
+    held = np.ones(2**25)  # 256 MiB
+    assert peak_memory_bytes() >= min(before, held.nbytes)
+    assert peak_memory_bytes() > held.nbytes
+
+
+def test_bench_prints_and_writes(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("sacbbf.commands.bench.REPLAY_SIZES", (100, 1_000))
+    monkeypatch.setattr("sacbbf.commands.bench.PASSES", 80)
+    monkeypatch.setitem(PER_ROUND, "tiny", 1)
+    assert run(["bench", "--size", "tiny", "--repeats", "2", "--json", str(tmp_path / "bench.json")]) == 0
+    text = capsys.readouterr().out
+    for word in ("sampling", "augmentation", "target passes", "backward", "GFLOP", "share of the peak", "RR 8"):
+        assert word in text
+    stored = json.loads((tmp_path / "bench.json").read_text())
+    assert stored["rounds"]["agents"]["sac-bbf"]["seconds"]["count"] == 2
+
+
+def test_bad_repeats_are_refused(capsys):
+    assert run(["bench", "--repeats", "-1"]) == 2
+    assert "repeats = -1" in capsys.readouterr().err
