@@ -61,7 +61,7 @@ SIZES: dict[SizeName, Size] = {
         changes={
             "network": {"width_scale": 1.0, "hidden_dim": 128},
             "optimiser": {"learning_rate": 3e-4},
-            # Resets at 20, 40 and 60% of the steps, as the paper's at replay ratio 2; games are short, so gamma ends lower.
+            # Resets at 20, 40 and 60% of the steps, as the paper's at replay ratio 2; these games are short.
             "schedule": {
                 "replay_ratio": 1,
                 "gamma_end": 0.99,

@@ -42,7 +42,7 @@ RANGES: dict[str, tuple[float, float]] = {
 
 def check_agent(config: AgentConfig) -> None:
     """Raise UsageError for a setting out of its range or a combination that makes no sense."""
-    for part in ("network", "loss", "optimiser", "schedule", "replay"):
+    for part in ("network", "loss", "optimiser", "schedule", "replay", "compute"):
         section = getattr(config, part)
         hints = get_type_hints(type(section))
         for field in fields(section):

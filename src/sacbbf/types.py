@@ -64,4 +64,5 @@ class Batch:
     done: torch.Tensor  # (B,) bool: the episode terminated within the n steps
     same_episode: torch.Tensor  # (k, B) float32: 1 where s_{t+j} belongs to the episode of s_t
     weights: torch.Tensor  # (B,) float32: importance weights, at most 1
+    bootstrap_step: int  # steps from s_t to the bootstrap state: n (one less in released behaviour)
     indices: IntArray  # (B,) step numbers t, for writing priorities back

@@ -53,6 +53,7 @@ def make_batch(shape, k=2, size=BATCH, seed=0, device="cpu") -> Batch:
         done=tensor(rng.random(size) < 0.3),
         same_episode=tensor((rng.random((k, size)) < 0.8).astype(np.float32)),
         weights=tensor(rng.uniform(0.3, 1.0, size).astype(np.float32)),
+        bootstrap_step=2,
         indices=np.arange(size),
     )
 

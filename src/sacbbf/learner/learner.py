@@ -135,12 +135,15 @@ class Learner:
         with self.timer("augmentation"):
             states = self.prepare(batch.states)  # ((k + 2) * B, ...)
         size = batch.return_n.shape[0]
+        at = self._bootstrap_row(batch)
         with self.timer("target passes"):
-            target = target_pass(self.target, states[size:], size)
-            bootstrap, next_logits, next_action = self._bootstrap(target.q_logits, states[-size:])
+            with self.autocast:
+                target = self.passes.target(self.target, states[size : self._rows(at, size)], size, at - 1)
+                chooser = self._chooser(target.q_logits, states[at * size : (at + 1) * size])
+            bootstrap, next_logits, next_action = self._bootstrap(target.q_logits, chooser)
             goal = self._goal(bootstrap, batch)
-        with self.timer("forward"):
-            online = online_pass(self.online, states[:size], batch.actions[: self.spr_steps])
+        with self.timer("forward"), self.autocast:
+            online = self.passes.online(self.online, states[:size], batch.actions[: self.spr_steps])
         taken = losses.select(online.q_logits, batch.actions[0])  # (B, N)
         distributional = self.atoms.numel() > 1
         td = losses.td_cross_entropy(taken, goal) if distributional else losses.td_huber(taken.squeeze(1), goal)
@@ -306,5 +309,6 @@ def split(batch: Batch, parts: int) -> Iterator[Batch]:
             done=batch.done[rows],
             same_episode=batch.same_episode[:, rows],
             weights=batch.weights[rows],
+            bootstrap_step=batch.bootstrap_step,
             indices=batch.indices[rows],
         )

@@ -173,6 +173,7 @@ class Replay:
             done=self._to_tensor(ends_within(terminal, rules.bootstrap_lag)),
             same_episode=self._to_tensor(same[1:].astype(np.float32)),
             weights=self._to_tensor(importance_weights(self.priorities(t)).astype(np.float32)),
+            bootstrap_step=n - rules.bootstrap_lag,
             indices=t,
         )
 

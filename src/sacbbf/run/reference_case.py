@@ -205,5 +205,6 @@ def case_batch(case: Case, spr_steps: int) -> Batch:
         done=torch.from_numpy(arrays["terminals"][:, 0].astype(bool)),
         same_episode=torch.from_numpy(arrays["same_trajectory"][:, 1 : spr_steps + 1].T.astype(np.float32)),
         weights=torch.from_numpy(arrays["weights"]),
+        bootstrap_step=0,  # not stated; only sharing the bootstrap state would need it
         indices=np.arange(len(states)),
     )
