@@ -371,3 +371,35 @@ def test_batch_of_wrong_shape_or_kind_is_refused(field, change, message):
     batch = make_batch(SHAPES["grid"])
     with pytest.raises(ValueError, match=message):
         make_learner().update(replace(batch, **{field: change(getattr(batch, field))}), beta=0.01)
+
+
+# --- how it is computed -------------------------------------------------------------------------------------
+
+
+def shared_and_apart(n: int) -> tuple[list[float], list[int]]:
+    """Totals of an update on real windows with and without sharing, and the states that the target encodes."""
+    totals, encoded = [], []
+    for share in (False, True):
+        learner = make_learner(compute={"share_bootstrap": share}, loss={"augment": False})
+        real = learner.target.encode
+
+        def counting(obs, real=real):
+            encoded.append(obs.shape[0])
+            return real(obs)
+
+        learner.target.encode = counting  # type: ignore[method-assign]
+        batch = make_replay().sample(BATCH, n, 0.99, np.random.default_rng(0))
+        totals.append(learner.update(batch, beta=0.01).terms.total.item())
+    return totals, encoded
+
+
+def test_sharing_the_bootstrap_state_saves_a_pass_and_changes_nothing_else():
+    totals, encoded = shared_and_apart(n=2)
+    assert totals[1] == pytest.approx(totals[0], rel=1e-5)
+    assert encoded == [3 * BATCH, 2 * BATCH]
+
+
+def test_a_bootstrap_state_beyond_the_predicted_ones_is_not_shared():
+    totals, encoded = shared_and_apart(n=3)
+    assert totals[0] == totals[1]
+    assert encoded == [3 * BATCH, 3 * BATCH]

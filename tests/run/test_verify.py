@@ -89,8 +89,8 @@ def relu_on_predictor_input(learner: Learner, patch: Patch) -> None:
 def predictor_on_the_target_side(learner: Learner, patch: Patch) -> None:
     real = learner_module.target_pass
 
-    def mutated(network, states, size):
-        result = real(network, states, size)
+    def mutated(network, *args):
+        result = real(network, *args)
         return replace(result, projection=network.q_predictor(result.projection))
 
     patch.setattr(learner_module, "target_pass", mutated)

@@ -19,7 +19,7 @@ from sacbbf.learner.noise import Noise
 from sacbbf.learner.passes import next_policy_logits, next_q_logits, online_pass, target_pass
 from sacbbf.learner.resets import reset_network
 from sacbbf.learner.terms import Terms, Update
-from sacbbf.networks import AgentNetwork, build_network
+from sacbbf.networks import AgentNetwork, build_network, compile_network
 from sacbbf.replay import Replay
 from sacbbf.rules import check_agent
 from sacbbf.seeding import torch_generator
@@ -60,11 +60,18 @@ class Learner:
         self.spr_steps = config.loss.spr_steps if config.loss.spr_weight > 0 else 0
         self.init_generator = torch_generator(seed, "networks", device=self.device)
         self.noise = noise or Noise(torch_generator(seed, "learner", device=self.device))
+        compute = config.compute
+        self.autocast: AbstractContextManager[object] = nullcontext()
+        if compute.precision == "bf16":
+            self.autocast = torch.autocast(self.device.type, torch.bfloat16)
         self.online = self._fresh_network()
         self.target = self._fresh_network()
         self.target.load_state_dict(self.online.state_dict())
         self.target.requires_grad_(False)
         self.optimiser = make_optimiser(config.optimiser, self.online)
+        if compute.compile:
+            compile_network(self.online)
+            compile_network(self.target)
         network = config.network
         self.atoms = losses.support(network.num_atoms, network.v_max, self.device)
         self.reset_steps = frozenset(schedules.reset_steps(config.schedule, total_steps, self.behaviour))
@@ -132,18 +139,18 @@ class Learner:
 
     def compute(self, batch: Batch, beta: float) -> tuple[torch.Tensor, Terms]:
         """Return the loss to minimise, with its graph, and everything it was made of, without."""
-        with self.timer("augmentation"):
-            states = self.prepare(batch.states)  # ((k + 2) * B, ...)
         size = batch.return_n.shape[0]
-        at = self._bootstrap_row(batch)
-        with self.timer("target passes"):
-            with self.autocast:
-                target = self.passes.target(self.target, states[size : self._rows(at, size)], size, at - 1)
-                chooser = self._chooser(target.q_logits, states[at * size : (at + 1) * size])
-            bootstrap, next_logits, next_action = self._bootstrap(target.q_logits, chooser)
-            goal = self._goal(bootstrap, batch)
+        row = self._bootstrap_row(batch)
+        with self.timer("augmentation"):
+            used = batch.states[: max(row, self.spr_steps) + 1]
+            states = self.prepare(used)  # (rows * B, ...)
+        with self.timer("target passes"), self.autocast:
+            target = target_pass(self.target, states[size:], size, self.spr_steps, row - 1)
+            state_n = states[row * size : (row + 1) * size]
+            bootstrap, next_logits, next_action = self._bootstrap(target.q_logits, state_n)
         with self.timer("forward"), self.autocast:
-            online = self.passes.online(self.online, states[:size], batch.actions[: self.spr_steps])
+            online = online_pass(self.online, states[:size], batch.actions[: self.spr_steps])
+        goal = self._goal(bootstrap, batch)
         taken = losses.select(online.q_logits, batch.actions[0])  # (B, N)
         distributional = self.atoms.numel() > 1
         td = losses.td_cross_entropy(taken, goal) if distributional else losses.td_huber(taken.squeeze(1), goal)
@@ -188,6 +195,12 @@ class Learner:
         return to_float(flat)
 
     # --- parts of an update ---
+
+    def _bootstrap_row(self, batch: Batch) -> int:
+        """Row of the batch's states that holds the bootstrap state: its own, or that of the same step for SPR."""
+        if self.config.compute.share_bootstrap and 1 <= batch.bootstrap_step <= self.spr_steps:
+            return batch.bootstrap_step
+        return self.spr_steps + 1
 
     def _bootstrap(
         self, target_logits: torch.Tensor, state_n: torch.Tensor

@@ -48,38 +48,42 @@ def online_pass(network: AgentNetwork, state_t: torch.Tensor, actions: torch.Ten
     policy_logits = None
     if network.policy_head is not None:
         policy_now, policy_later = _per_step(network.policy_features, latents)
-        policy_logits = network.policy_logits(policy_now.squeeze(0))
+        policy_logits = network.policy_logits(policy_now.squeeze(0)).float()
         if steps:
             assert network.policy_predictor is not None
             predictions.append(network.policy_predictor(policy_later))
-    return OnlinePass(latent, q_logits, policy_logits, torch.stack(predictions) if predictions else None)
+    prediction = torch.stack(predictions).float() if predictions else None
+    return OnlinePass(latent, q_logits.float(), policy_logits, prediction)
 
 
 @torch.no_grad()
-def target_pass(network: AgentNetwork, states: torch.Tensor, batch_size: int) -> TargetPass:
-    """Encode s_{t+1} .. s_{t+k}, s_{t+n}, stacked as ((k + 1) * B, ...), in one call."""
+def target_pass(network: AgentNetwork, states: torch.Tensor, size: int, steps: int, row: int) -> TargetPass:
+    """Encode all states after s_t, stacked as (rows * B, ...), in one call.
+
+    The first k = `steps` rows are s_{t+1} .. s_{t+k}; row number `row` holds the bootstrap state.
+    """
     latents = network.encode(states)
-    q_features = network.q_features(latents)  # ((k + 1) * B, D)
-    q_logits = network.q_logits(q_features[-batch_size:])
-    if states.shape[0] == batch_size:
+    q_features = network.q_features(latents)  # (rows * B, D)
+    q_logits = network.q_logits(q_features[row * size : (row + 1) * size]).float()
+    if steps == 0:
         return TargetPass(q_logits, None)
-    projections = [q_features[:-batch_size]]
+    projections = [q_features[: steps * size]]
     if network.policy_head is not None:
-        projections.append(network.policy_features(latents[:-batch_size]))
+        projections.append(network.policy_features(latents[: steps * size]))
     stacked = torch.stack(projections)  # (V, k * B, D)
-    return TargetPass(q_logits, stacked.view(len(projections), -1, batch_size, stacked.shape[-1]))
+    return TargetPass(q_logits, stacked.view(len(projections), steps, size, stacked.shape[-1]).float())
 
 
 @torch.no_grad()
 def next_policy_logits(network: AgentNetwork, state_n: torch.Tensor) -> torch.Tensor:
     """Policy logits (B, A) at s_{t+n}, from the encoder and the policy branch alone."""
-    return network.policy_logits(network.policy_features(network.encode(state_n)))
+    return network.policy_logits(network.policy_features(network.encode(state_n))).float()
 
 
 @torch.no_grad()
 def next_q_logits(network: AgentNetwork, state_n: torch.Tensor) -> torch.Tensor:
     """Atom logits (B, A, N) at s_{t+n}, from the encoder and the Q branch alone."""
-    return network.q_logits(network.q_features(network.encode(state_n)))
+    return network.q_logits(network.q_features(network.encode(state_n))).float()
 
 
 def _per_step(

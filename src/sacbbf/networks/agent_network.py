@@ -90,6 +90,12 @@ def initialise(network: nn.Module, generator: torch.Generator) -> None:
             nn.init.zeros_(parameter)
 
 
+def compile_network(network: AgentNetwork) -> None:
+    """Compile the convolutional passes of a network, in place; they are compiled at their first call."""
+    network.encode = torch.compile(network.encode)  # type: ignore[method-assign]
+    network.roll_out = torch.compile(network.roll_out)  # type: ignore[method-assign]
+
+
 def build_network(
     config: NetworkConfig,
     obs_shape: Sequence[int],

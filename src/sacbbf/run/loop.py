@@ -52,6 +52,7 @@ class Training:
             prioritised=settings.replay.prioritised,
             behaviour=BEHAVIOURS[settings.behaviour],
             device=device,
+            storage_device=device if settings.compute.frames_on_device else "cpu",
         )
         self.actor = NetworkPolicy(self.learner.target, device)
         self.frames = FrameStack.of(spec, config.stack)

@@ -138,6 +138,9 @@ def resolve_device(device: str) -> str:
 def check_run(config: RunConfig) -> None:
     """Raise UsageError for a setting out of its range."""
     check_agent(config.settings)
+    precision = config.settings.compute.precision
+    if precision != "float32" and not config.device.startswith("cuda"):
+        raise UsageError(f"compute.precision = {precision!r} is for CUDA; on {config.device} it must be 'float32'")
     least = {"steps": 1, "seed": 0, "stack": 1, "threads": 0, "log_every": 1}
     for name, low in least.items():
         if getattr(config, name) < low:

@@ -82,6 +82,8 @@ def train(config: RunConfig, out: Path, *, console: Console, max_hours: float | 
     run.create(to_toml(config))
     if config.threads:
         torch.set_num_threads(config.threads)
+    torch.set_float32_matmul_precision("highest" if config.settings.compute.precision == "float32" else "high")
+    torch.backends.cudnn.allow_tf32 = config.settings.compute.precision != "float32"
     started = time.monotonic()
     stop = Stop(deadline=started + 3600 * max_hours if max_hours else float("inf"))
     recorder = Recorder(run, spec.game)
