@@ -97,6 +97,7 @@ def test_memory_grows_with_what_is_held():
 def test_bench_prints_and_writes(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("sacbbf.commands.bench.REPLAY_SIZES", (100, 1_000))
     monkeypatch.setattr("sacbbf.commands.bench.PASSES", 80)
+    monkeypatch.setattr("sacbbf.commands.bench.STEPS", 1_000)
     monkeypatch.setitem(PER_ROUND, "tiny", 1)
     assert run(["bench", "--size", "tiny", "--repeats", "2", "--json", str(tmp_path / "bench.json")]) == 0
     text = capsys.readouterr().out

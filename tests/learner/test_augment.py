@@ -6,7 +6,7 @@ import torch
 from scipy import stats
 
 from sacbbf.behaviour import PAPER, RELEASED
-from sacbbf.learner.augment import PAD, augment, random_intensity, random_shift, to_float
+from sacbbf.learner.augment import PAD, augment, brightness, random_shift, to_float
 from sacbbf.learner.noise import Noise
 
 SIDE = 2 * PAD + 1  # smallest side whose centre pixel tells every offset apart
@@ -126,9 +126,7 @@ def test_extreme_offsets_move_by_four_pixels():
 
 def test_intensity_factor_is_clipped_at_two_deviations():
     normal = torch.tensor([-5.0, -2.0, -1.0, 0.0, 1.0, 2.0, 5.0])
-    bright = random_intensity(torch.ones(7, 2, 3, 3), normal)
-    expected = torch.tensor([0.9, 0.9, 0.95, 1.0, 1.05, 1.1, 1.1])
-    torch.testing.assert_close(bright, expected[:, None, None, None].expand(7, 2, 3, 3))
+    torch.testing.assert_close(brightness(normal), torch.tensor([0.9, 0.9, 0.95, 1.0, 1.05, 1.1, 1.1]))
 
 
 # --- both ---------------------------------------------------------------------------------------------------

@@ -12,7 +12,8 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from sacbbf.bench.clock import Spread, peak_memory_bytes
+from sacbbf.bench.clock import Spread
+from sacbbf.bench.memory_probe import measure_memory
 from sacbbf.bench.play import measure_environment, measure_evaluation
 from sacbbf.bench.speed import (
     REPLAY_SIZES,
@@ -91,7 +92,7 @@ class Figures:
     replay: dict[int, tuple[Spread, Spread]]
     env_steps_per_second: float
     evaluation_episodes_per_minute: float
-    peak_memory: int  # bytes
+    peak_memory: int  # bytes, of a whole run on the CPU
 
 
 def measure(size: SizeName, device: torch.device, repeats: int) -> Figures:
@@ -107,9 +108,10 @@ def measure(size: SizeName, device: torch.device, repeats: int) -> Figures:
         env_steps = measure_environment(load.env)
         display.advance()
         evaluation = measure_evaluation(load.env, subjects["sac-bbf"])
-        memory = peak_memory_bytes()
         display.begin("replay", 1)
         replay = measure_replay(load, REPLAY_SIZES, 200)
+        display.begin("memory", 1)
+        memory = measure_memory(size, STEPS)
     return Figures(rounds, acting, replay, env_steps, evaluation, memory)
 
 
@@ -155,8 +157,8 @@ def lines(figures: Figures, args: BenchArgs) -> list[str]:
         f"acting, ratio to BBF       {acting.ratio.median:.3f}, 95% interval {low:.3f} to {high:.3f}",
         f"environment                {figures.env_steps_per_second:,.0f} steps/s ({WORKLOADS[args.size].env})",
         f"evaluation                 {figures.evaluation_episodes_per_minute:,.1f} episodes/minute",
-        f"peak memory so far         {figures.peak_memory / 2**20:,.0f} MiB",
         f"a run of {STEPS:,} steps    {', '.join(hours)}",
+        f"peak memory of such a run  {figures.peak_memory / 1e6:,.0f} MB",
     ]
 
 

@@ -7,6 +7,7 @@ import torch
 from sacbbf.learner.noise import Noise
 
 PAD = 4  # pixels of edge replication on each side (DrQ)
+WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # by bytes
 INTENSITY = 0.05  # standard deviation of the brightness factor, before clipping at two of them (DrQ)
 
 
@@ -25,25 +26,37 @@ def to_float(states: torch.Tensor) -> torch.Tensor:
 def random_shift(images: torch.Tensor, offsets: torch.Tensor, pad: int = PAD) -> torch.Tensor:
     """Crop images (N, C, H, W), padded by edge replication, at offsets (N, 2) in 0 .. 2 * pad, (row, column).
 
-    Works on any dtype, so that uint8 frames are shifted before they grow to float.
+    Works on any dtype, so that uint8 frames are shifted before they grow to float, and leaves the result in
+    channels-last layout. Nothing is really padded: every pixel is looked up at its clamped source, all of its
+    channels as one word where they fit one.
     """
-    count, _, height, width = images.shape
+    count, channels, height, width = images.shape
     device = images.device
-    rows = torch.arange(-pad, height + pad, device=device).clamp_(0, height - 1)
-    columns = torch.arange(-pad, width + pad, device=device).clamp_(0, width - 1)
-    padded = images.index_select(2, rows).index_select(3, columns)
-    windows = padded.unfold(2, height, 1).unfold(3, width, 1)  # (N, C, 2 pad + 1, 2 pad + 1, H, W), a view
-    return windows[torch.arange(count, device=device), :, offsets[:, 0], offsets[:, 1]]
+    rows = (torch.arange(height, device=device) + offsets[:, :1] - pad).clamp_(0, height - 1)  # (N, H)
+    columns = (torch.arange(width, device=device) + offsets[:, 1:] - pad).clamp_(0, width - 1)  # (N, W)
+    first = torch.arange(count, device=device)[:, None, None] * (height * width)
+    sources = (first + rows[:, :, None] * width + columns[:, None, :]).view(-1)  # (N * H * W,)
+    pixels = images.permute(0, 2, 3, 1).reshape(-1, channels)
+    word = WORDS.get(channels * images.element_size())
+    if word is not None:
+        pixels = pixels.view(word)
+    shifted = pixels.index_select(0, sources).view(images.dtype)
+    return shifted.view(count, height, width, channels).permute(0, 3, 1, 2)
 
 
-def random_intensity(images: torch.Tensor, normal: torch.Tensor) -> torch.Tensor:
-    """Multiply each image (N, C, H, W), in place, by 1 + 0.05 * clip(normal (N,), -2, 2)."""
-    factor = 1.0 + INTENSITY * normal.clamp(-2.0, 2.0)
-    return images.mul_(factor[:, None, None, None])
+def brightness(normal: torch.Tensor) -> torch.Tensor:
+    """Factors (N,) of brightness from standard normal draws (N,): 1 + 0.05 * clip(normal, -2, 2)."""
+    return 1.0 + INTENSITY * normal.clamp(-2.0, 2.0)
 
 
 def augment(images: torch.Tensor, noise: Noise, crop_extra: int = 1) -> torch.Tensor:
-    """Augmented network inputs (N, C, H, W) float from stored images; all frames of a state share the draw."""
+    """Augmented network inputs (N, C, H, W) float from stored images; all frames of a state share the draw.
+
+    Brightness and the scaling to [0, 1] are one multiplication.
+    """
     offsets = noise.integers(2 * PAD + crop_extra, (images.shape[0], 2))
-    normal = noise.normal((images.shape[0],))
-    return random_intensity(to_float(random_shift(images, offsets)), normal)
+    factor = brightness(noise.normal((images.shape[0],)))  # (N,)
+    if images.dtype == torch.uint8:
+        factor = factor / 255.0
+    floats = random_shift(images, offsets).to(torch.float32)
+    return floats.mul_(factor[:, None, None, None])
