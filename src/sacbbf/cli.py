@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from sacbbf import __version__
 from sacbbf.errors import RunFailed, UsageError
+from sacbbf.memory import prefer_huge_pages
 
 # Subcommand -> what it does; each is a module of sacbbf.commands, imported only when it is called.
 COMMANDS: dict[str, str] = {
@@ -47,6 +48,7 @@ def run(argv: Sequence[str]) -> int:
         print(f"sacbbf: no command {argv[0]!r}; it is one of {', '.join(COMMANDS)}", file=sys.stderr)
         return 2
     try:
+        prefer_huge_pages()
         sys.path.insert(0, "")  # environments given as module:id may lie in the working directory
         module = importlib.import_module(f"sacbbf.commands.{argv[0]}")
         return int(module.main(argv[1:]))
