@@ -11,7 +11,8 @@ import torch
 
 from sacbbf.config import AgentConfig, LossConfig, NetworkConfig, OptimiserConfig, ReplayConfig, ScheduleConfig
 from sacbbf.learner import learner as learner_module
-from sacbbf.learner.learner import Learner, split
+from sacbbf.learner.batches import split
+from sacbbf.learner.learner import Learner
 from sacbbf.learner.noise import NoNoise
 from sacbbf.networks import AgentNetwork
 from sacbbf.replay import Replay

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
@@ -11,11 +11,13 @@ import torch
 from numpy.random import Generator
 
 from sacbbf.behaviour import BEHAVIOURS
-from sacbbf.config import AgentConfig, OptimiserConfig
+from sacbbf.config import AgentConfig
 from sacbbf.errors import RunFailed
 from sacbbf.learner import losses, schedules
 from sacbbf.learner.augment import augment, to_float
+from sacbbf.learner.batches import check_batch, split
 from sacbbf.learner.noise import Noise
+from sacbbf.learner.optimiser import make_optimiser, move_towards
 from sacbbf.learner.passes import next_policy_logits, next_q_logits, online_pass, target_pass
 from sacbbf.learner.resets import reset_network
 from sacbbf.learner.terms import Terms, Update
@@ -123,7 +125,7 @@ class Learner:
 
     def update(self, batch: Batch, beta: float, measure: bool = True) -> Update:
         """One gradient step on a batch; `measure` adds the gradient norm. Section by section as in the paper."""
-        self._check_batch(batch)
+        check_batch(batch, self.obs_shape, self.spr_steps)
         self.optimiser.zero_grad(set_to_none=True)
         total, terms = self.compute(batch, beta)
         with self.timer("backward"):
@@ -253,28 +255,8 @@ class Learner:
         replay.set_priorities(indices, priorities)
         return priorities
 
-    def _check_batch(self, batch: Batch) -> None:
-        """Shapes and kinds that a silent broadcast or cast would otherwise hide."""
-        k, size = self.spr_steps, batch.return_n.shape[0] if batch.return_n.dim() else 0
-        shapes = {
-            "states": (k + 2, size, *self.obs_shape),
-            "actions": (k + 1, size),
-            "same_episode": (k, size),
-            **dict.fromkeys(("return_n", "discount_n", "done", "weights"), (size,)),
-        }
-        for name, shape in shapes.items():
-            tensor = getattr(batch, name)
-            if tuple(tensor.shape) != shape:
-                raise ValueError(f"batch.{name}: got shape {tuple(tensor.shape)}, must be {shape}")
-        for name, dtype in (("actions", torch.int64), ("done", torch.bool), ("return_n", torch.float32)):
-            if getattr(batch, name).dtype != dtype:
-                raise ValueError(f"batch.{name}: got {getattr(batch, name).dtype}, must be {dtype}")
-
-    @torch.no_grad()
     def _update_target(self) -> None:
-        targets: list[torch.Tensor] = list(self.target.parameters())
-        onlines: list[torch.Tensor] = list(self.online.parameters())
-        torch._foreach_lerp_(targets, onlines, self.config.optimiser.tau)
+        move_towards(self.target, self.online, self.config.optimiser.tau)
 
     @torch.no_grad()
     def _grad_norm(self) -> torch.Tensor:
@@ -290,38 +272,4 @@ class Learner:
             self_prediction=self.spr_steps > 0,
             device=self.device,
             generator=self.init_generator,
-        )
-
-
-def make_optimiser(config: OptimiserConfig, network: AgentNetwork) -> torch.optim.AdamW:
-    """AdamW that decays tensors with more than one dimension only."""
-    matrices = [parameter for parameter in network.parameters() if parameter.dim() > 1]
-    vectors = [parameter for parameter in network.parameters() if parameter.dim() <= 1]
-    return torch.optim.AdamW(
-        [{"params": matrices, "weight_decay": config.weight_decay}, {"params": vectors, "weight_decay": 0.0}],
-        lr=config.learning_rate,
-        betas=(config.adam_beta1, config.adam_beta2),
-        eps=config.adam_eps,
-        fused=matrices[0].device.type in ("cpu", "cuda"),
-    )
-
-
-def split(batch: Batch, parts: int) -> Iterator[Batch]:
-    """Cut a batch of parts * B windows into `parts` batches of B, in order."""
-    if parts == 1:
-        yield batch
-        return
-    size = len(batch.indices) // parts
-    for start in range(0, size * parts, size):
-        rows = slice(start, start + size)
-        yield Batch(
-            states=batch.states[:, rows],
-            actions=batch.actions[:, rows],
-            return_n=batch.return_n[rows],
-            discount_n=batch.discount_n[rows],
-            done=batch.done[rows],
-            same_episode=batch.same_episode[:, rows],
-            weights=batch.weights[rows],
-            bootstrap_step=batch.bootstrap_step,
-            indices=batch.indices[rows],
         )

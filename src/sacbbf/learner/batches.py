@@ -1,0 +1,48 @@
+"""Batches on their way into an update: checked, and cut where several were drawn at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from sacbbf.types import Batch
+
+
+def check_batch(batch: Batch, obs_shape: tuple[int, ...], spr_steps: int) -> None:
+    """Raise ValueError for shapes and kinds that a silent broadcast or cast would otherwise hide."""
+    k, size = spr_steps, batch.return_n.shape[0] if batch.return_n.dim() else 0
+    shapes = {
+        "states": (k + 2, size, *obs_shape),
+        "actions": (k + 1, size),
+        "same_episode": (k, size),
+        **dict.fromkeys(("return_n", "discount_n", "done", "weights"), (size,)),
+    }
+    for name, shape in shapes.items():
+        tensor = getattr(batch, name)
+        if tuple(tensor.shape) != shape:
+            raise ValueError(f"batch.{name}: got shape {tuple(tensor.shape)}, must be {shape}")
+    for name, dtype in (("actions", torch.int64), ("done", torch.bool), ("return_n", torch.float32)):
+        if getattr(batch, name).dtype != dtype:
+            raise ValueError(f"batch.{name}: got {getattr(batch, name).dtype}, must be {dtype}")
+
+
+def split(batch: Batch, parts: int) -> Iterator[Batch]:
+    """Cut a batch of parts * B windows into `parts` batches of B, in order."""
+    if parts == 1:
+        yield batch
+        return
+    size = len(batch.indices) // parts
+    for start in range(0, size * parts, size):
+        rows = slice(start, start + size)
+        yield Batch(
+            states=batch.states[:, rows],
+            actions=batch.actions[:, rows],
+            return_n=batch.return_n[rows],
+            discount_n=batch.discount_n[rows],
+            done=batch.done[rows],
+            same_episode=batch.same_episode[:, rows],
+            weights=batch.weights[rows],
+            bootstrap_step=batch.bootstrap_step,
+            indices=batch.indices[rows],
+        )
