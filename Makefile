@@ -22,7 +22,7 @@ train: $(READY)
 	$(BIN)/sacbbf train MinAtar/SpaceInvaders-v1 --size tiny
 
 test: lint
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

@@ -17,7 +17,7 @@ ONE_STEP = {"reset_every": 0, "n_start": 1, "n_end": 1, "gamma_start": 0.5, "gam
     [
         ("Identity", 500, 1e-2, ONE_STEP, 2.0, 10.0),
         ("Corridor", 500, 3e-3, LONG_SIGHT, 0.1, 1.0),
-        ("Catch", 700, 3e-3, LONG_SIGHT, -0.6, 1.0),
+        ("Catch", 1_000, 3e-3, LONG_SIGHT, -0.6, 1.0),
     ],
 )
 def test_toys_are_learned(toy, steps, learning_rate, schedule, chance, best, tmp_path):
