@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -139,3 +141,8 @@ def test_no_file_of_the_environments_imports_torch() -> None:
     for file in files:
         assert "import torch" not in file.read_text()
         assert "from torch" not in file.read_text()
+
+
+def test_the_package_offers_make_env_without_loading_torch():
+    code = "import sys, sacbbf; sacbbf.make_env('CartPole-v1'); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
