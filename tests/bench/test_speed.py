@@ -10,7 +10,15 @@ import torch
 
 from sacbbf.bench.clock import PartsTimer, Peak, peak_memory_bytes, seconds, spread
 from sacbbf.bench.play import measure_environment, measure_evaluation
-from sacbbf.bench.speed import PARTS, WORKLOADS, make_subjects, measure_acting, measure_replay, measure_updates
+from sacbbf.bench.speed import (
+    PARTS,
+    WARM_UPS,
+    WORKLOADS,
+    make_subjects,
+    measure_acting,
+    measure_replay,
+    measure_updates,
+)
 from sacbbf.cli import run
 from sacbbf.commands.bench import PER_ROUND
 
@@ -44,7 +52,7 @@ def test_parts_add_up_and_are_taken_once():
 def test_updates_are_really_done_and_their_parts_fit_into_them(subjects):
     before = subjects["sac-bbf"].learner.updates
     rounds = measure_updates(subjects, CPU, 3, 2, nothing)
-    assert subjects["sac-bbf"].learner.updates == before + 9  # counting, and two each in the warm-up and three rounds
+    assert subjects["sac-bbf"].learner.updates == before + 1 + 2 * (WARM_UPS + 3)  # the first one for counting
     speed = rounds.agents["sac-bbf"]
     assert set(speed.parts) == set(PARTS)
     assert all(part.median > 0 for part in speed.parts.values())

@@ -15,8 +15,8 @@ from sacbbf.presets import preset
 from sacbbf.replay import Replay
 
 CASES = {  # kind -> frame shape, dtype, stack, operations of one update at most (today's count and some more)
-    "image": ((1, 84, 84), np.uint8, 4, 860),
-    "grid": ((6, 10, 10), np.bool_, 1, 830),
+    "image": ((1, 84, 84), np.uint8, 4, 500),
+    "grid": ((6, 10, 10), np.bool_, 1, 460),
 }
 
 
@@ -30,10 +30,13 @@ class Operations(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         result = func(*args, **(kwargs or {}))
-        self.calls[str(func)] += 1
-        held = {arg.untyped_storage().data_ptr() for arg in args if isinstance(arg, torch.Tensor)}
-        if isinstance(result, torch.Tensor) and result.untyped_storage().data_ptr() not in held:
+        given = (*args, *(kwargs or {}).values())
+        held = {arg.untyped_storage().data_ptr() for arg in given if isinstance(arg, torch.Tensor)}
+        made = isinstance(result, torch.Tensor) and result.untyped_storage().data_ptr() not in held
+        if made:
             self.made += result.untyped_storage().nbytes()
+        if made or func._schema.is_mutable or not isinstance(result, torch.Tensor):  # else a view: no work
+            self.calls[str(func)] += 1
         return result
 
 
@@ -69,7 +72,7 @@ def test_no_number_is_read_back_but_the_priorities(kind):
 
 def test_no_large_tensor_is_made_that_is_not_needed():
     # Frames (7 * 32 states), their floats, activations and gradients; measured today and a tenth more.
-    assert counted("image").made <= 185e6
+    assert counted("image").made <= 151e6
 
 
 @pytest.mark.parametrize("kind", CASES)

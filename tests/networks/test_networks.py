@@ -12,7 +12,8 @@ from torch.nn import functional as F
 from sacbbf.config import NetworkConfig
 from sacbbf.networks import AgentNetwork, build_network, initialise
 from sacbbf.networks.encoders import SameConv2d, flatten, make_encoder, max_pool_same, same_padding
-from sacbbf.networks.latent_model import make_transition, renormalize
+from sacbbf.networks.latent_model import TransitionModel
+from sacbbf.networks.renormalize import renormalize
 
 
 def build(config: NetworkConfig, obs_shape=(4, 20, 20), actions=3, self_prediction=True) -> AgentNetwork:
@@ -169,31 +170,41 @@ def test_initialise_draws_from_the_generator_alone():
     assert not torch.equal(first.q_projection.weight, second.q_projection.weight)
 
 
-@pytest.mark.parametrize("latent_shape", [(4, 5, 5), (8,)])
-def test_transition_depends_on_the_action(latent_shape):
+def step_by_step(model: TransitionModel, latent, actions, rescaled: bool):
+    """The transition model as the paper says it: the one-hot action joins the latent, layer, relu, layer, relu."""
+    first, second = model.children()
+    latents = [latent]
+    for action in actions:
+        planes = F.one_hot(action, model.num_actions).to(latent.dtype)
+        planes = planes.view(*planes.shape, *(1 for _ in model.shape[1:])).expand(-1, -1, *model.shape[1:])
+        latent = F.relu(second(F.relu(first(torch.cat([latent, planes], 1)))))
+        if rescaled:
+            low, high = latent.flatten(1).amin(1), latent.flatten(1).amax(1)
+            shape = (-1, *(1 for _ in model.shape))
+            latent = (latent - low.view(shape)) / (high - low + 1e-5).view(shape)
+        latents.append(latent)
+    return torch.stack([flatten(latent) for latent in latents])
+
+
+@pytest.mark.parametrize("rescaled", [True, False])
+@pytest.mark.parametrize("latent_shape", [(4, 5, 3), (2, 1, 1), (8,), (1,)])
+def test_roll_out_and_its_gradient_are_those_of_the_plain_steps(latent_shape, rescaled):
     torch.manual_seed(0)
-    transition = make_transition(latent_shape, 3)
-    latent = torch.rand(2, *latent_shape)
-    outputs = [transition(latent, torch.full((2,), action)) for action in range(3)]
-    assert outputs[0].shape == latent.shape
-    assert not torch.allclose(outputs[0], outputs[1]) and not torch.allclose(outputs[1], outputs[2])
+    model = TransitionModel(latent_shape, 3).double()
+    actions = torch.tensor([[0, 1], [2, 0], [1, 1]])
+    latent = torch.rand(2, *latent_shape, dtype=torch.float64, requires_grad=True)
+    weights = torch.randn(4, 2, math.prod(latent_shape), dtype=torch.float64)
+    found, gradients = [], []
+    for rolled in (model(latent, actions, rescaled), step_by_step(model, latent, actions, rescaled)):
+        found.append(rolled)
+        gradients.append(torch.autograd.grad((rolled * weights).sum(), [latent, *model.parameters()]))
+    torch.testing.assert_close(*found)
+    torch.testing.assert_close(*gradients)
+    assert any(gradient.abs().sum() > 0 for gradient in gradients[0])
 
 
-def test_convolutional_transition_sees_the_action_as_constant_planes():
-    torch.manual_seed(0)
-    transition = make_transition((2, 4, 4), 3)
-    latent = torch.rand(1, 2, 4, 4)
-    planes = torch.zeros(1, 3, 4, 4)
-    planes[0, 1] = 1.0
-    hidden = F.relu(transition.conv0(torch.cat([latent, planes], 1)))
-    torch.testing.assert_close(transition(latent, torch.tensor([1])), F.relu(transition.conv1(hidden)))
-
-
-def test_roll_out_applies_the_transition_step_by_step():
+def test_roll_out_of_no_steps_is_the_latent_itself():
     network = build(SMALL)
     latent = network.encode(torch.rand(2, 4, 20, 20))
-    actions = torch.tensor([[0, 1], [2, 0], [1, 1]])
-    rolled = network.roll_out(latent, actions)
-    for step, action in enumerate(actions):
-        latent = renormalize(network.transition(latent, action))
-        torch.testing.assert_close(rolled[step], latent)
+    rolled = network.roll_out(latent, torch.zeros(0, 2, dtype=torch.int64))
+    assert torch.equal(rolled, flatten(latent)[None])

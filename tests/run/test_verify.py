@@ -117,8 +117,10 @@ def renormalised_per_channel(learner: Learner, patch: Patch) -> None:
 
 
 def transition_ignores_the_action(learner: Learner, patch: Patch) -> None:
-    real = latent_model.ConvTransition.forward
-    patch.setattr(latent_model.ConvTransition, "forward", lambda self, z, action: real(self, z, action * 0))
+    real = latent_model.TransitionModel.forward
+    patch.setattr(
+        latent_model.TransitionModel, "forward", lambda self, z, actions, *rest: real(self, z, actions * 0, *rest)
+    )
 
 
 def advantage_without_mean(learner: Learner, patch: Patch) -> None:

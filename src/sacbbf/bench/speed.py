@@ -32,6 +32,7 @@ PARTS = (
     "EMA",
     "priorities",
 )
+WARM_UPS = 2  # rounds that are not counted: the first updates take their memory from the system
 REPLAY_SIZES = (1_000, 10_000, 100_000, 1_000_000)  # transitions
 
 
@@ -115,7 +116,7 @@ class UpdateSpeed:
     flops: float  # of one update
     seconds: Spread  # of one update, sampling and priorities included
     parts: dict[str, Spread]  # seconds
-    fraction: Spread  # of the peak measured in the same round
+    fraction: Spread  # of the peak measured right before and after
 
 
 @dataclass(frozen=True)
@@ -142,22 +143,23 @@ def measure_updates(
     flops = {name: subject.flops() for name, subject in subjects.items()}
     times: dict[str, list[float]] = {name: [] for name in subjects}
     parts: dict[str, list[dict[str, float]]] = {name: [] for name in subjects}
-    peaks: list[float] = []
-    for number in range(repeats + 1):
-        rates = [peak.measure()]
+    peaks: dict[str, list[float]] = {name: [] for name in subjects}  # of the seconds before and after each update
+    for number in range(repeats + WARM_UPS):
+        before = peak.measure()
         for name, subject in subjects.items():
             subject.timer.take()
             times[name].append(seconds(partial(subject.update, per_round), device) / per_round)
             parts[name].append({part: total / per_round for part, total in subject.timer.take().items()})
-            rates.append(peak.measure())
-        peaks.append(max(rates))
+            after = peak.measure()
+            peaks[name].append((before + after) / 2)
+            before = after
         on_round()
-        if number == 0:  # the first round warms caches and allocator up
-            for values in (peaks, *times.values(), *parts.values()):
+        if number < WARM_UPS:
+            for values in (*peaks.values(), *times.values(), *parts.values()):
                 values.clear()  # type: ignore[attr-defined]
-    speeds = {name: _update_speed(flops[name], times[name], parts[name], peaks) for name in subjects}
+    speeds = {name: _update_speed(flops[name], times[name], parts[name], peaks[name]) for name in subjects}
     ratios = [own / other for own, other in zip(times["sac-bbf"], times["bbf"], strict=True)]
-    return Rounds(speeds, spread(peaks), spread(ratios))
+    return Rounds(speeds, spread([rate for rates in peaks.values() for rate in rates]), spread(ratios))
 
 
 def _update_speed(flops: float, times: list[float], parts: list[dict[str, float]], peaks: list[float]) -> UpdateSpeed:

@@ -17,6 +17,7 @@ from sacbbf.bench.memory_probe import measure_memory
 from sacbbf.bench.play import measure_environment, measure_evaluation
 from sacbbf.bench.speed import (
     REPLAY_SIZES,
+    WARM_UPS,
     WORKLOADS,
     ActingSpeed,
     Rounds,
@@ -33,7 +34,7 @@ from sacbbf.run.records import write_json
 from sacbbf.run.result import machine, versions
 from sacbbf.run.settings import resolve_device
 
-ROUNDS: dict[SizeName, int] = {"paper": 5, "laptop": 10, "tiny": 10}
+ROUNDS: dict[SizeName, int] = {"paper": 7, "laptop": 10, "tiny": 10}
 PER_ROUND: dict[SizeName, int] = {"paper": 1, "laptop": 5, "tiny": 40}  # updates
 PASSES = 3_200  # forward passes of batch 1, as in the paper's table
 BLOCKS = 40  # that they are timed in, the two agents in turn
@@ -100,7 +101,7 @@ def measure(size: SizeName, device: torch.device, repeats: int) -> Figures:
     load = WORKLOADS[size]
     with Display(Console(stderr=True), None) as display:
         subjects = make_subjects(size, device)
-        display.begin("updates", repeats + 1)
+        display.begin("updates", repeats + WARM_UPS)
         rounds = measure_updates(subjects, device, repeats, PER_ROUND[size], display.advance)
         display.begin("acting", BLOCKS)
         acting = measure_acting(subjects["sac-bbf"], subjects["bbf"], PASSES, BLOCKS, display.advance)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from sacbbf.learner.noise import Noise
@@ -31,12 +33,15 @@ def random_shift(images: torch.Tensor, offsets: torch.Tensor, pad: int = PAD) ->
     channels as one word where they fit one.
     """
     count, channels, height, width = images.shape
-    device = images.device
-    rows = (torch.arange(height, device=device) + offsets[:, :1] - pad).clamp_(0, height - 1)  # (N, H)
-    columns = (torch.arange(width, device=device) + offsets[:, 1:] - pad).clamp_(0, width - 1)  # (N, W)
-    first = torch.arange(count, device=device)[:, None, None] * (height * width)
-    sources = (first + rows[:, :, None] * width + columns[:, None, :]).view(-1)  # (N * H * W,)
-    pixels = images.permute(0, 2, 3, 1).reshape(-1, channels)
+    kind: dict[str, Any] = {"dtype": torch.int32, "device": images.device}
+    shifts = offsets.to(torch.int32) - pad
+    rows = (torch.arange(height, **kind) + shifts[:, :1]).clamp_(0, height - 1)  # (N, H)
+    columns = (torch.arange(width, **kind) + shifts[:, 1:]).clamp_(0, width - 1)  # (N, W)
+    rows.add_(torch.arange(count, **kind)[:, None] * height).mul_(width)
+    sources = (rows[:, :, None] + columns[:, None, :]).view(-1)  # (N * H * W,)
+    pixels = images.new_empty(count * height * width, channels)
+    for number, plane in enumerate(images.unbind(1)):  # much faster than one copy of the permuted images
+        pixels[:, number].view(count, height, width).copy_(plane)
     word = WORDS.get(channels * images.element_size())
     if word is not None:
         pixels = pixels.view(word)

@@ -61,9 +61,9 @@ def project_c51(atoms_from: torch.Tensor, probs: torch.Tensor, atoms_to: torch.T
     is shared in proportion to nearness.
     """
     spacing = atoms_to[1] - atoms_to[0]
-    clipped = atoms_from.clamp(atoms_to[0], atoms_to[-1])
-    distance = (clipped[:, None, :] - atoms_to[None, :, None]).abs() / spacing  # (B, N to, N from)
-    share = (1.0 - distance).clamp_(min=0.0)
+    clipped = atoms_from.clamp(atoms_to[0], atoms_to[-1]) / spacing
+    distance = (clipped[:, None, :] - (atoms_to / spacing)[None, :, None]).abs_()  # (B, N to, N from), in atoms
+    share = distance.neg_().add_(1.0).clamp_(min=0.0)
     return torch.einsum("btf,bf->bt", share, probs)
 
 

@@ -39,9 +39,7 @@ def online_pass(network: AgentNetwork, state_t: torch.Tensor, actions: torch.Ten
     """
     latent = network.encode(state_t)
     steps = actions.shape[0]
-    latents = latent.unsqueeze(0)
-    if steps:
-        latents = torch.cat([latents, network.roll_out(latent, actions)])  # (k + 1, B, ...)
+    latents = network.roll_out(latent, actions)  # (k + 1, B, D)
     q_now, q_later = _per_step(network.q_features, latents)  # (1, B, D), (k, B, D)
     q_logits = network.q_logits(q_now.squeeze(0))
     predictions = [network.q_predictor(q_later)] if steps else []
@@ -89,7 +87,7 @@ def next_q_logits(network: AgentNetwork, state_n: torch.Tensor) -> torch.Tensor:
 def _per_step(
     branch: Callable[[torch.Tensor], torch.Tensor], latents: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Features of latents (1 + k, B, ...) in one product: of the first step (1, B, D), and of the others (k, B, D).
+    """Features of latents (1 + k, B, D) in one product: of the first step (1, B, D), and of the others (k, B, D).
 
     A split, unlike two slices, sends its gradient back in one concatenation.
     """

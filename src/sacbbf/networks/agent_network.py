@@ -15,7 +15,8 @@ from torch.nn import functional as F
 
 from sacbbf.config import NetworkConfig
 from sacbbf.networks.encoders import flatten, make_encoder
-from sacbbf.networks.latent_model import make_transition, renormalize
+from sacbbf.networks.latent_model import TransitionModel
+from sacbbf.networks.renormalize import renormalize
 
 RESET_SOFTLY = ("encoder.", "transition.")  # the parts that a reset only shrinks and perturbs
 
@@ -39,7 +40,7 @@ class AgentNetwork(nn.Module):
         self.policy_projection = nn.Linear(flat, hidden) if config.policy else None
         self.policy_head = nn.Linear(hidden, num_actions) if config.policy else None
         if self_prediction:
-            self.transition = make_transition(self.encoder.out_shape, num_actions)
+            self.transition = TransitionModel(self.encoder.out_shape, num_actions)
             self.q_predictor = nn.Linear(hidden, hidden)
             self.policy_predictor = nn.Linear(hidden, hidden) if config.policy else None
 
@@ -49,16 +50,13 @@ class AgentNetwork(nn.Module):
         return renormalize(latent) if self.renormalize else latent
 
     def roll_out(self, latent: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
-        """Predicted latents of the next k steps, (k, N, ...), from (N, ...) and actions (k, N)."""
-        latents = []
-        for action in actions:
-            latent = self.transition(latent, action)
-            latent = renormalize(latent) if self.renormalize else latent
-            latents.append(latent)
-        return torch.stack(latents)
+        """Latents of this and the k predicted steps, (k + 1, N, D) flattened, from (N, ...) and actions (k, N)."""
+        if actions.shape[0] == 0:
+            return flatten(latent).unsqueeze(0)
+        return self.transition(latent, actions, self.renormalize)  # type: ignore[no-any-return]
 
     def q_features(self, latent: torch.Tensor) -> torch.Tensor:
-        """The Q branch's projection (N, hidden), before its relu."""
+        """The Q branch's projection (N, hidden) of latents (N, ...), before its relu."""
         return self.q_projection(flatten(latent))  # type: ignore[no-any-return]
 
     def q_logits(self, features: torch.Tensor) -> torch.Tensor:
@@ -91,9 +89,8 @@ def initialise(network: nn.Module, generator: torch.Generator) -> None:
 
 
 def compile_network(network: AgentNetwork) -> None:
-    """Compile the convolutional passes of a network, in place; they are compiled at their first call."""
+    """Compile a network's encoder, in place; it is compiled at its first call."""
     network.encode = torch.compile(network.encode)  # type: ignore[method-assign]
-    network.roll_out = torch.compile(network.roll_out)  # type: ignore[method-assign]
 
 
 def build_network(

@@ -65,8 +65,8 @@ class ResidualBlock(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Map (N, C, H, W) to the same shape."""
-        residual: torch.Tensor = self.conv1(F.relu(self.conv0(F.relu(x))))
-        return x + residual
+        residual: torch.Tensor = self.conv1(F.relu_(self.conv0(F.relu(x))))
+        return residual.add_(x)
 
 
 class ImpalaStage(nn.Module):
@@ -96,7 +96,7 @@ class ImpalaEncoder(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Map (N, C, H, W) to (N, 32 * width_scale, ceil(H / 8), ceil(W / 8))."""
-        return F.relu(self.stage2(self.stage1(self.stage0(x))))
+        return F.relu_(self.stage2(self.stage1(self.stage0(x))))
 
 
 class NatureEncoder(nn.Module):
@@ -113,7 +113,7 @@ class NatureEncoder(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Map (N, C, H, W) to (N, 64 * width_scale, ceil(H / 8), ceil(W / 8))."""
         for conv in (self.conv0, self.conv1, self.conv2):
-            x = F.relu(conv(x))
+            x = F.relu_(conv(x))
         return x
 
 
@@ -133,7 +133,7 @@ class GridEncoder(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Map (N, C, H, W) to (N, 128 * width_scale)."""
-        return F.relu(self.linear(flatten(F.relu(self.conv(x)))))
+        return F.relu_(self.linear(flatten(F.relu_(self.conv(x)))))
 
 
 class MlpEncoder(nn.Module):
@@ -148,7 +148,7 @@ class MlpEncoder(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Map (N, D) to (N, 64 * width_scale)."""
-        return F.relu(self.linear1(F.relu(self.linear0(x))))
+        return F.relu_(self.linear1(F.relu_(self.linear0(x))))
 
 
 Encoder = ImpalaEncoder | NatureEncoder | GridEncoder | MlpEncoder

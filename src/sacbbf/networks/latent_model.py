@@ -1,97 +1,146 @@
-"""The latent's rescaling and the transition model that predicts the next latent from an action."""
+"""The transition model: latents of the next k steps from a latent and actions.
+
+The model is a layer of the latent joined by the one-hot action, relu, a second layer, relu; layers are 3x3
+convolutions for images, with the action as constant planes, and matrices for vectors. What an action adds to the first
+layer depends on nothing else, so it is computed once for all steps. The roll-out's gradient is written out: weights
+get theirs from all k steps at once, which is faster than step by step.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
+from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from sacbbf.networks.encoders import conv3x3
+from sacbbf.networks.encoders import conv3x3, flatten
+from sacbbf.networks.renormalize import rescale, rescale_gradient
+
+Shape = tuple[int, ...]  # of one latent: (C, H, W) or (D,)
 
 
-class _Renormalize(torch.autograd.Function):
-    """(z - min) / (max - min + 1e-5) over each row, with its gradient in a few passes.
+def images(rows: torch.Tensor, shape: Shape) -> torch.Tensor:
+    """View rows (N, H * W * C) as images (N, C, H, W) in channels-last layout."""
+    channels, height, width = shape
+    return rows.view(-1, height, width, channels).permute(0, 3, 1, 2)
 
-    Entries that tie for the minimum or maximum share its gradient evenly, as JAX and PyTorch's own `amin` do:
-    after a relu the minimum is usually zero, and most entries tie for it.
-    """
+
+def layer(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, shape: Shape) -> torch.Tensor:
+    """Apply one layer to latents as rows (N, D): a matrix, or a 3x3 convolution of the images that the rows hold."""
+    if len(shape) == 1:
+        return F.linear(rows, weight, bias)
+    return flatten(F.conv2d(images(rows, shape), weight, bias, padding=1))
+
+
+def input_gradient(grad: torch.Tensor, rows: torch.Tensor, weight: torch.Tensor, shape: Shape) -> torch.Tensor:
+    """Gradient (N, D) of a layer's input."""
+    if len(shape) == 1:
+        return grad @ weight
+    return flatten(_conv_backward(grad, rows, weight, shape, (True, False, False))[0])
+
+
+def weight_gradient(grad: torch.Tensor, rows: torch.Tensor, weight: torch.Tensor, shape: Shape) -> torch.Tensor:
+    """Gradient of a layer's weight, summed over all rows (N, D)."""
+    if len(shape) == 1:
+        return grad.t() @ rows
+    return _conv_backward(grad, rows, weight, shape, (False, True, False))[1]
+
+
+def _conv_backward(
+    grad: torch.Tensor, rows: torch.Tensor, weight: torch.Tensor, shape: Shape, wanted: tuple[bool, bool, bool]
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    one = [1, 1]
+    result: tuple[torch.Tensor, torch.Tensor, torch.Tensor] = torch.ops.aten.convolution_backward(
+        images(grad, shape), images(rows, shape), weight, None, one, one, one, False, [0, 0], 1, wanted
+    )
+    return result
+
+
+class _RollOut(torch.autograd.Function):
+    """Latents (k + 1, N, D) from the first one (N, D) and what the actions add (k, N, D)."""
 
     @staticmethod
-    def forward(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-        low, high = torch.aminmax(rows, dim=1, keepdim=True)  # (N, 1) each
-        scale = (high - low + 1e-5).reciprocal_()
-        return (rows - low).mul_(scale), low, high, scale
+    def forward(
+        ctx: Any,
+        first: torch.Tensor,
+        added: torch.Tensor,
+        weight0: torch.Tensor,
+        weight1: torch.Tensor,
+        bias1: torch.Tensor,
+        shape: Shape,
+        renormalize: bool,
+    ) -> torch.Tensor:
+        steps = added.shape[0]
+        latents = first.new_empty(steps + 1, *first.shape)
+        hidden, raw = torch.empty_like(added), torch.empty_like(added)
+        latents[0] = first
+        scales = []
+        for now in range(steps):
+            torch.add(layer(latents[now], weight0, None, shape), added[now], out=hidden[now]).relu_()
+            torch.clamp_min(layer(hidden[now], weight1, bias1, shape), 0.0, out=raw[now])
+            if renormalize:
+                scales.append(rescale(raw[now], out=latents[now + 1])[1:])
+            else:
+                latents[now + 1] = raw[now]
+        ctx.save_for_backward(latents, hidden, raw, weight0, weight1, *(part for scale in scales for part in scale))
+        ctx.shape = shape
+        return latents
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[torch.Tensor], output: tuple[torch.Tensor, ...]) -> None:
-        scaled, low, high, scale = output
-        ctx.mark_non_differentiable(low, high, scale)
-        ctx.save_for_backward(*inputs, scaled, low, high, scale)
-
-    @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor, *unused: torch.Tensor) -> torch.Tensor:
-        rows, scaled, low, high, scale = ctx.saved_tensors
-        total = grad.sum(dim=1, keepdim=True)
-        along = torch.linalg.vecdot(grad, scaled).unsqueeze(1)
-        at_low, at_high = rows == low, rows == high
-        grad_low = (along - total) * scale / at_low.sum(dim=1, keepdim=True)
-        grad_high = -along * scale / at_high.sum(dim=1, keepdim=True)
-        result: torch.Tensor = (grad * scale).addcmul_(at_low, grad_low).addcmul_(at_high, grad_high)
-        return result
-
-
-def renormalize(latent: torch.Tensor) -> torch.Tensor:
-    """Rescale each sample to [0, 1] over all its entries: (z - min) / (max - min + 1e-5), any shape (N, ...)."""
-    if latent.dim() == 2:
-        return _Renormalize.apply(latent)[0]  # type: ignore[no-any-return, no-untyped-call]
-    rows = latent.permute(0, 2, 3, 1)  # contiguous where the latent is channels-last
-    scaled = _Renormalize.apply(rows.flatten(1))[0].view(rows.shape)  # type: ignore[no-untyped-call]
-    return scaled.permute(0, 3, 1, 2)  # type: ignore[no-any-return]
+    @once_differentiable
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        latents, hidden, raw, weight0, weight1, *scales = ctx.saved_tensors
+        shape = ctx.shape
+        steps = raw.shape[0]
+        grad0, grad1 = torch.empty_like(raw), torch.empty_like(raw)  # at the layers' outputs
+        carried = grad[steps]
+        for now in reversed(range(steps)):
+            if scales:
+                carried = rescale_gradient(carried, raw[now], latents[now + 1], *scales[3 * now : 3 * now + 3])
+            torch.ops.aten.threshold_backward(carried, raw[now], 0.0, grad_input=grad1[now])
+            back = input_gradient(grad1[now], hidden[now], weight1, shape)
+            torch.ops.aten.threshold_backward(back, hidden[now], 0.0, grad_input=grad0[now])
+            carried = input_gradient(grad0[now], latents[now], weight0, shape).add_(grad[now])
+        flat0, flat1 = grad0.flatten(0, 1), grad1.flatten(0, 1)
+        grad_weight0 = weight_gradient(flat0, latents[:steps].flatten(0, 1), weight0, shape)
+        grad_weight1 = weight_gradient(flat1, hidden.flatten(0, 1), weight1, shape)
+        grad_bias1 = flat1.view(-1, shape[0]).sum(dim=0)
+        return carried, grad0, grad_weight0, grad_weight1, grad_bias1, None, None
 
 
-def one_hot(action: torch.Tensor, num_actions: int, dtype: torch.dtype) -> torch.Tensor:
-    """One-hot rows (N, A) of actions (N,). Unlike PyTorch's own it reads no value back, which a GPU would wait for."""
-    return (action[:, None] == torch.arange(num_actions, device=action.device)).to(dtype)
-
-
-class ConvTransition(nn.Module):
-    """Next latent image from a latent image and an action: the one-hot action joins as constant planes."""
+class TransitionModel(nn.Module):
+    """Predicts the next latent from a latent, (C, H, W) or (D,), and an action."""
 
     def __init__(self, latent_shape: Sequence[int], num_actions: int) -> None:
         super().__init__()
-        channels = latent_shape[0]
+        self.shape = tuple(latent_shape)
         self.num_actions = num_actions
-        self.conv0 = conv3x3(channels + num_actions, channels)
-        self.conv1 = conv3x3(channels, channels)
+        width = self.shape[0]
+        kind, make = ("conv", conv3x3) if len(self.shape) == 3 else ("linear", nn.Linear)
+        self.add_module(f"{kind}0", make(width + num_actions, width))
+        self.add_module(f"{kind}1", make(width, width))
 
-    def forward(self, latent: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
-        """Map (N, C, H, W) and (N,) int64 to (N, C, H, W)."""
-        planes = one_hot(action, self.num_actions, latent.dtype)[:, :, None, None]
-        planes = planes.expand(-1, -1, *latent.shape[2:])  # (N, A, H, W)
-        x = torch.cat([latent, planes], dim=1)
-        return F.relu(self.conv1(F.relu(self.conv0(x))))
+    def forward(self, latent: torch.Tensor, actions: torch.Tensor, renormalize: bool) -> torch.Tensor:
+        """Latents of this and the next k steps, (k + 1, N, D) flattened, from (N, ...) and actions (k, N)."""
+        first, second = (cast("nn.Linear | nn.Conv2d", child) for child in self.children())
+        weight0, by_action = first.weight.split([self.shape[0], self.num_actions], dim=1)  # type: ignore[no-untyped-call]
+        if len(self.shape) == 3:
+            weight0 = weight0.contiguous(memory_format=torch.channels_last)
+        added = (
+            self._added(by_action, first.bias).index_select(0, actions.flatten()).view(*actions.shape, -1)
+        )  # (k, N, D)
+        rolled: torch.Tensor = _RollOut.apply(  # type: ignore[no-untyped-call]
+            flatten(latent), added, weight0, second.weight, second.bias, self.shape, renormalize
+        )
+        return rolled
 
-
-class MlpTransition(nn.Module):
-    """Next latent vector from a latent vector and a one-hot action."""
-
-    def __init__(self, latent_shape: Sequence[int], num_actions: int) -> None:
-        super().__init__()
-        width = latent_shape[0]
-        self.num_actions = num_actions
-        self.linear0 = nn.Linear(width + num_actions, width)
-        self.linear1 = nn.Linear(width, width)
-
-    def forward(self, latent: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
-        """Map (N, D) and (N,) int64 to (N, D)."""
-        x = torch.cat([latent, one_hot(action, self.num_actions, latent.dtype)], dim=1)
-        return F.relu(self.linear1(F.relu(self.linear0(x))))
-
-
-def make_transition(latent_shape: Sequence[int], num_actions: int) -> ConvTransition | MlpTransition:
-    """Build the transition model that fits the latent's shape, (C, H, W) or (D,)."""
-    cls = ConvTransition if len(latent_shape) == 3 else MlpTransition
-    return cls(latent_shape, num_actions)
+    def _added(self, by_action: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+        """What each action adds to the first layer's output, bias included: (A, D)."""
+        if len(self.shape) == 1:
+            return by_action.t() if bias is None else by_action.t() + bias
+        planes = torch.eye(self.num_actions, dtype=by_action.dtype, device=by_action.device)[:, :, None, None]
+        planes = planes.expand(-1, -1, *self.shape[1:]).contiguous(memory_format=torch.channels_last)
+        return flatten(F.conv2d(planes, by_action, bias, padding=1))
