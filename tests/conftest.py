@@ -1,9 +1,10 @@
-"""Registers the toy environments by name, and makes the one finished run that many tests look at."""
+"""Registers the toy environments by name, makes the one finished run that many tests look at, arms crash points."""
 
 from __future__ import annotations
 
 import pytest
 
+from sacbbf.disk import faults
 from sacbbf.run.records import RunDirectory
 from toys import run_quietly, toy_config
 
@@ -14,3 +15,10 @@ def finished_run(tmp_path_factory) -> RunDirectory:
     out = tmp_path_factory.mktemp("runs") / "finished"
     run_quietly(toy_config("Identity", 200, every=50), out)
     return RunDirectory(out)
+
+
+@pytest.fixture
+def armed():
+    """Function that arms a crash point of this process: point, count, action."""
+    yield faults.arm
+    faults.disarm()

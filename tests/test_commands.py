@@ -17,6 +17,7 @@ import pytest
 
 from sacbbf import games
 from sacbbf.cli import run
+from sacbbf.disk import files
 from sacbbf.presets import AGENTS, SIZES
 from sacbbf.run.records import JsonLines, RunDirectory, read_lines
 from sacbbf.run.settings import flatten, from_toml
@@ -231,19 +232,57 @@ def test_divergence_is_told_without_a_traceback(capsys):
     assert "training diverged; lower optimiser.learning_rate (it is 1)" in error and "Traceback" not in error
 
 
-@pytest.mark.parametrize("place", ["lines", "files"])
-def test_a_full_disk_is_told_without_a_traceback(place, monkeypatch, capsys):
-    def full(*args, **kwargs):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "run/somewhere")
+def fill_disk_for_file(monkeypatch, name):
+    """From now on there is no room for new files of that name."""
+    write_new = files.write_new
 
-    if place == "lines":
-        monkeypatch.setattr(JsonLines, "append", full)
-    else:
-        monkeypatch.setattr("sacbbf.run.policy_file.write_atomically", full)
+    def write_unless_full(path, *args, **kwargs):
+        if name in path.name:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        write_new(path, *args, **kwargs)
+
+    monkeypatch.setattr(files, "write_new", write_unless_full)
+
+
+def fill_disk_for_lines(monkeypatch, name):
+    """From now on there is no room for further lines of that record."""
+    prepare = JsonLines.__init__
+
+    def prepare_then_fill(self, *args):
+        prepare(self, *args)
+        if name in self.path.name:
+            with Path("/dev/full").open("ab") as full:
+                os.dup2(full.fileno(), self._file.fileno())
+
+    monkeypatch.setattr(JsonLines, "__init__", prepare_then_fill)
+
+
+@pytest.mark.parametrize(
+    ("fill", "name", "told"),
+    [
+        (fill_disk_for_lines, "episodes", "cannot write run/episodes.jsonl"),
+        (fill_disk_for_file, "episodes", "cannot write run"),
+        (fill_disk_for_file, "policy", "cannot write run"),
+        (fill_disk_for_file, "result", "cannot write run"),
+    ],
+)
+def test_a_full_disk_is_told_without_a_traceback(fill, name, told, monkeypatch, capsys):
+    fill(monkeypatch, name)
     assert run(["train", IDENTITY, "--steps", "40", "--out", "run", *SHORT]) == 1
     error = capsys.readouterr().err
-    assert "run/somewhere: No space left on device" in error and "Traceback" not in error
+    assert f"{told}: No space left on device" in error and "sacbbf resume run" in error
+    assert "Traceback" not in error
     assert not Path("run/result.json").exists()
+
+
+def test_a_disk_too_full_for_checkpoints_is_told_and_training_goes_on(monkeypatch, capsys):
+    fill_disk_for_file(monkeypatch, "learner")
+    words = [word for word in SHORT if word != "--quiet"]
+    assert run(["train", IDENTITY, "--steps", "40", "--checkpoint.every", "15", "--out", "run", *words]) == 0
+    told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("warning")]
+    assert [f"step {step}" in line for step, line in zip((15, 30, 40), told, strict=True)] == [True] * 3
+    assert all("No space left on device" in line for line in told)
+    assert json.loads(Path("run/result.json").read_text())["finished"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -149,6 +150,13 @@ class Endless(Favourite):
     length = 1_000_000
 
 
+class Noisy(Favourite):
+    """What one sees comes from the system's randomness: no seed repeats it."""
+
+    def look(self) -> Any:
+        return np.frombuffer(os.urandom(1), np.uint8).astype(np.float32) / 255
+
+
 class Dictionary(Favourite):
     """Observations that are no array."""
 
@@ -179,7 +187,7 @@ class Lives:
         """Nothing to give back."""
 
 
-TOYS = (Identity, Corridor, Catch, Favourite, Alternate, Jackpot, Endless, Dictionary)
+TOYS = (Identity, Corridor, Catch, Favourite, Alternate, Jackpot, Endless, Noisy, Dictionary)
 for toy in TOYS:
     if f"toys/{toy.__name__}-v0" not in gymnasium.registry:
         gymnasium.register(f"toys/{toy.__name__}-v0", entry_point=f"toys:{toy.__name__}", disable_env_checker=True)

@@ -13,6 +13,7 @@ from sacbbf.memory import prefer_huge_pages
 # Subcommand -> what it does; each is a module of sacbbf.commands, imported only when it is called.
 COMMANDS: dict[str, str] = {
     "train": "train an agent, or play a baseline, and see its score and learning curve",
+    "resume": "take up a run that was stopped, as if it had never been",
     "evaluate": "play a trained policy and report its scores",
     "list": "agents, sizes, games with published scores, environments",
     "diff": "settings and scores in which two runs differ",

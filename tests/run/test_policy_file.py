@@ -11,7 +11,7 @@ from sacbbf.config import NetworkConfig
 from sacbbf.errors import UsageError
 from sacbbf.networks import build_network
 from sacbbf.policy import NetworkPolicy
-from sacbbf.run.policy_file import TRAINING_ONLY, load_policy, save_policy
+from sacbbf.run.policy_file import TRAINING_ONLY, load_policy, policy_bytes
 
 CPU = torch.device("cpu")
 CONFIGS = {
@@ -29,15 +29,16 @@ def make_network(encoder):
 @pytest.fixture
 def stored(tmp_path):
     config, shape = CONFIGS["mlp"]
-    save_policy(tmp_path / "policy.safetensors", make_network("mlp"), config, shape)
-    return tmp_path / "policy.safetensors"
+    path = tmp_path / "policy.safetensors"
+    path.write_bytes(policy_bytes(make_network("mlp"), config, shape))
+    return path
 
 
 @pytest.mark.parametrize("encoder", CONFIGS)
 def test_a_loaded_policy_acts_and_judges_as_the_stored_one(encoder, tmp_path):
     config, shape = CONFIGS[encoder]
     network, path = make_network(encoder), tmp_path / "policy.safetensors"
-    save_policy(path, network, config, shape)
+    path.write_bytes(policy_bytes(network, config, shape))
     loaded = load_policy(path, CPU)
     states = np.random.default_rng(0).random((5, *shape), np.float32)
     want = NetworkPolicy(network, CPU, 8).logits(states)

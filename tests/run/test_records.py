@@ -10,14 +10,17 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from resuming import read_events
 
 from sacbbf import games
+from sacbbf.disk.files import Damaged
+from sacbbf.disk.lease import Lease
 from sacbbf.errors import UsageError
 from sacbbf.run.records import (
     RECORDS,
     JsonLines,
     RunDirectory,
+    check_record,
     default_directory,
     read_lines,
     write_atomically,
@@ -28,11 +31,6 @@ from sacbbf.run.settings import from_toml
 from sacbbf.run.trackers import rebuild_tensorboard, scalars
 from sacbbf.types import EpisodeRecord
 from toys import run_quietly, toy_config
-
-
-def read_events(folder):
-    events = EventAccumulator(str(folder), size_guidance={"scalars": 0}).Reload()
-    return {tag: [(event.step, event.value) for event in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
 
 
 def test_a_run_holds_its_configuration(finished_run):
@@ -129,15 +127,31 @@ def test_a_directory_that_holds_something_is_refused_and_left_alone(finished_run
     assert {path: path.stat().st_mtime_ns for path in finished_run.path.rglob("*")} == before
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(UsageError, match="holds other files already"):
-        RunDirectory(tmp_path).create("")
+        RunDirectory(tmp_path).prepare()
     with pytest.raises(UsageError, match="holds other files already"):
-        RunDirectory(tmp_path / "notes.txt").create("")
+        RunDirectory(tmp_path / "notes.txt").prepare()
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
 def test_an_empty_directory_is_taken(tmp_path):
-    RunDirectory(tmp_path).create("seed = 1\n")
-    assert RunDirectory(tmp_path).require().config.read_text() == "seed = 1\n"
+    config = toy_config("Identity", 10, agent="random")
+    run_quietly(config, tmp_path)
+    assert from_toml(RunDirectory(tmp_path).require().config) == config
+
+
+def test_a_directory_is_taken_whose_process_was_killed_before_it_had_stored_anything(tmp_path):
+    for name in ("state.000001", ".state.0123.new"):
+        (tmp_path / name).mkdir()
+    RunDirectory(tmp_path).prepare()
+    (tmp_path / "config.toml").write_text("")
+    (tmp_path / "notes.txt").write_text("beside a run")
+    RunDirectory(tmp_path).prepare()
+
+
+def test_a_directory_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="file/run: cannot be made: Not a directory"):
+        RunDirectory(tmp_path / "file" / "run").prepare()
 
 
 def test_a_directory_without_a_run_is_refused(tmp_path):
@@ -168,10 +182,44 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
 
 
 def test_lines_are_on_disk_as_soon_as_they_are_appended(tmp_path):
-    lines = JsonLines(tmp_path / "a.jsonl")
-    lines.append(step=1, value=float("nan"), other=0.5)
-    assert list(read_lines(tmp_path / "a.jsonl")) == [{"step": 1, "value": None, "other": 0.5}]
-    lines.close()
+    with Lease.acquire(tmp_path) as lease:
+        lines = JsonLines(lease, tmp_path / "a.jsonl")
+        lines.append(step=1, value=float("nan"), other=0.5)
+        assert list(read_lines(tmp_path / "a.jsonl")) == [{"step": 1, "value": None, "other": 0.5}]
+        lines.close()
+
+
+def test_lines_go_on_behind_a_mark_and_what_lay_behind_it_is_dropped(tmp_path):
+    path = tmp_path / "a.jsonl"
+    with Lease.acquire(tmp_path) as lease:
+        former = JsonLines(lease, path)
+        former.append(step=1)
+        mark = former.sync()
+        former.append(step=2)
+        again = JsonLines(lease, path, mark)
+        former.append(step=3)  # held open by somebody who has lost the run: nobody sees it
+        again.append(step=4)
+        assert [line["step"] for line in read_lines(path)] == [1, 4]
+        check_record(path, again.sync())
+        check_record(path, mark)
+        former.close()
+        again.close()
+
+
+@pytest.mark.parametrize(("content", "why"), [(b'{"step": 2}\n', "checksum"), (b'{"st', "lost 8"), (None, "be read")])
+def test_lines_that_are_not_those_of_the_mark_are_refused_and_left(content, why, tmp_path):
+    path = tmp_path / "a.jsonl"
+    with Lease.acquire(tmp_path) as lease:
+        lines = JsonLines(lease, path)
+        lines.append(step=1)
+        mark = lines.sync()
+        lines.close()
+        path.unlink()
+        if content is not None:
+            path.write_bytes(content)
+        with pytest.raises(Damaged, match=rf"a\.jsonl .*{why}"):
+            JsonLines(lease, path, mark)
+    assert (path.read_bytes() if path.exists() else None) == content
 
 
 def test_a_line_cut_off_at_the_end_is_left_out(tmp_path):

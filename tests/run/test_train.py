@@ -246,22 +246,19 @@ def test_a_loss_that_is_no_number_ends_the_run(tmp_path, monkeypatch):
     assert list(read_lines(run.record("episodes")))
 
 
-def test_a_full_disk_leaves_no_half_written_file(tmp_path, monkeypatch):
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_full_disk_leaves_no_half_written_file(begun, tmp_path, monkeypatch, armed):
     def full(descriptor):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    config, run = toy_config("Identity", 70), RunDirectory(tmp_path / "run")
-    create = RunDirectory.create
-
-    def create_then_fill(self, text):
-        create(self, text)
-        monkeypatch.setattr(os, "fsync", full)
-
-    monkeypatch.setattr(RunDirectory, "create", create_then_fill)
-    with pytest.raises(OSError, match="No space left"):
-        run_quietly(config, run.path)
-    names = {path.name for path in run.path.iterdir()}
-    assert not {name for name in names if name.startswith((".", "policy", "result"))}
+    run = RunDirectory(tmp_path / "run")
+    point = "training: warm-up step" if begun else "config: after directory fsync"
+    armed(point, 1, lambda: monkeypatch.setattr(os, "fsync", full))
+    with pytest.raises(RunFailed, match=r"cannot write .*: No space left on device; sacbbf resume .*run"):
+        run_quietly(toy_config("Identity", 70), run.path)
+    names = {path.name for path in run.path.rglob("*")}
+    assert not {name for name in names if name.startswith((".", "policy", "result", "step-"))}
+    assert ("episodes.jsonl" in names) == begun
 
 
 def test_comparison_with_chance_and_blind_play(tmp_path):

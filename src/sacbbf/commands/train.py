@@ -47,7 +47,7 @@ class TrainArgs(RunConfig):
     config: Path | None = None
     """A TOML file, whole or in part, whose settings replace the preset's; flags replace both."""
     out: Path | None = None
-    """The run directory, new or empty; by default runs/ENV-AGENT-SIZE-seedN."""
+    """The run directory: new or empty, or that of the same run, which then goes on; else runs/ENV-AGENT-SIZE-seedN."""
     max_hours: float | None = None
     """Stop training after this many hours; what was learned by then is evaluated and saved."""
     quiet: bool = False
@@ -68,7 +68,16 @@ def main(argv: Sequence[str]) -> int:
     console.print(f"{config.agent} on {config.env}, {config.size} size, {config.steps:,} steps, seed {config.seed}")
     console.print(to_toml(config), highlight=False, markup=False)
     result = train(config, out, console=console, max_hours=args.max_hours)
-    Console(soft_wrap=True).print(summary(result, RunDirectory(out)), highlight=False)
+    return finish(result, RunDirectory(out))
+
+
+def finish(result: dict[str, Any], run: RunDirectory) -> int:
+    """Print a run's last words and return the exit code: 130 if it was interrupted, as shells have it."""
+    try:
+        words = summary(result, run)
+    except (KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"{run.result} does not hold a run's result: {error!r}") from error
+    Console(soft_wrap=True).print(words, highlight=False)
     return 130 if result["stopped_by"] == "interrupt" else 0
 
 
@@ -130,6 +139,8 @@ def summary(result: dict[str, Any], run: RunDirectory) -> str:
         minutes = result["wall_seconds"] / 60
         lines.append(f"{result['steps']:,} steps, {result['updates']:,} updates, {minutes:.1f} minutes")
     lines.append(f"run directory {run.path}, learning curve {run.curve}")
+    if not result["finished"]:
+        lines.append(f"to go on: sacbbf resume {run.path}")
     return "\n".join(lines)
 
 

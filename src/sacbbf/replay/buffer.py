@@ -106,6 +106,16 @@ class Replay:
         if self.tree is not None:
             self.tree.set_one(slot, self._max_priority)
 
+    def restore_counters(self, steps_added: int, max_priority: float) -> None:
+        """Go on from here, after rows and priorities have been put back."""
+        self.ring.steps_added = steps_added
+        self._max_priority = max_priority
+
+    def truncate_last(self) -> None:
+        """Mark the newest step as cut off: the episode that it belongs to cannot go on."""
+        if len(self):
+            self.ring.truncated[self.ring.slots(np.array([self.steps_added - 1]))] = True
+
     def is_valid(self, indices: npt.ArrayLike, n: int) -> BoolArray:
         """Whether windows for n may start at steps `indices` (B,) -> (B,); false for steps not stored.
 

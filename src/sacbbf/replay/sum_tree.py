@@ -45,6 +45,19 @@ class SumTree:
         """Memory of the nodes."""
         return self.nodes.nbytes
 
+    @property
+    def leaves(self) -> FloatArray:
+        """All priorities (capacity,), as a view."""
+        return self.nodes[self._first_leaf : self._first_leaf + self.capacity]
+
+    def set_all(self, values: npt.ArrayLike) -> None:
+        """Give all leaves new priorities (capacity,); sums come out as if they had been set one by one."""
+        self.leaves[:] = check_priorities(values)
+        for level in range(self._depth - 1, -1, -1):
+            first = 1 << level
+            children = self.nodes[2 * first : 4 * first]
+            self.nodes[first : 2 * first] = children[0::2] + children[1::2]
+
     def get(self, indices: IntArray) -> FloatArray:
         """Priorities of the leaves `indices` (B,)."""
         return self.nodes[self._nodes_of(indices)]

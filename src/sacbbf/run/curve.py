@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from sacbbf import games
-from sacbbf.run.records import RunDirectory, read_lines, write_atomically
+from sacbbf.run.records import RunDirectory, read_lines
 
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#666666"  # Okabe-Ito: told apart by everybody
 
 
-def draw_curve(run: RunDirectory, title: str, game: str | None, result: dict[str, Any]) -> None:
-    """Draw `curve.png` from a run's records and its result."""
+def draw_curve(run: RunDirectory, title: str, game: str | None, result: dict[str, Any]) -> bytes:
+    """Return the picture, as PNG, that a run's records and its result make."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -44,7 +44,7 @@ def draw_curve(run: RunDirectory, title: str, game: str | None, result: dict[str
         axes.legend(loc="best", fontsize="small")
     picture = io.BytesIO()
     FigureCanvasAgg(figure).print_png(picture)  # type: ignore[no-untyped-call]
-    write_atomically(run.curve, picture.getvalue())
+    return picture.getvalue()
 
 
 def _draw_training(axes: Any, episodes: list[dict[str, Any]]) -> None:

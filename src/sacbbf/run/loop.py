@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from sacbbf.behaviour import BEHAVIOURS
+from sacbbf.disk import faults
 from sacbbf.envs import FrameStack, make_env
 from sacbbf.errors import RunFailed, UsageError
 from sacbbf.learner.learner import Learner
@@ -20,7 +21,7 @@ from sacbbf.policy import NetworkPolicy, choose
 from sacbbf.replay import NoWindow, Replay
 from sacbbf.run.settings import RunConfig
 from sacbbf.seeding import episode_seed, numpy_generator
-from sacbbf.types import EpisodeRecord, Frame
+from sacbbf.types import EpisodeRecord, Frame, Step
 
 
 @dataclass(frozen=True)
@@ -60,10 +61,11 @@ class Training:
         self.action_generator = numpy_generator(config.seed, "actions")
         self.step = 0
         self.episodes = 0
-        self.seed, self.score, self.length = 0, 0.0, 0  # of the episode in progress
+        self.seed, self.score = 0, 0.0  # of the episode in progress
+        self.actions: list[int] = []  # taken in it
         self.frame: Frame = np.zeros(spec.frame_shape, spec.frame_dtype)
         self.state: Frame = self.frame
-        self._begin_episode()
+        self.begin_episode()
 
     def advance(self, measure: bool) -> Outcome:
         """Do one step of training; `measure` asks for metrics of its last update."""
@@ -72,22 +74,38 @@ class Training:
             metrics = self._learn(measure)
         if self.step in self.learner.reset_steps:
             self.learner.reset()
+            faults.reach("training: reset")
         action = self._act()
         step = self.env.step(action)
         if not math.isfinite(step.reward):
             raise RunFailed(f"{self.config.env} gave a reward of {step.reward} at step {self.step}: must be finite")
         reward = float(np.clip(step.reward, -1.0, 1.0)) if self.config.clip_rewards else step.reward
         self.replay.add(self.frame, action, reward, step.terminated, step.truncated, step.life_lost)
-        self.score += step.reward
-        self.length += 1
+        self.take_in(action, step)
         self.step += 1
+        faults.reach(
+            "training: warm-up step" if self.step <= self.config.settings.schedule.warmup else "training: step"
+        )
+        if not step.over:
+            return Outcome(metrics, None)
+        record = EpisodeRecord(self.episodes, self.seed, self.score, len(self.actions), step.truncated)
+        self.episodes += 1
+        self.begin_episode()
+        return Outcome(metrics, record)
+
+    def begin_episode(self) -> None:
+        """Reset the environment with the seed of episode number `episodes`."""
+        self.seed = episode_seed(self.config.seed, "train", self.episodes)
+        self.frame = self.env.reset(self.seed)
+        self.state = self.frames.begin(self.frame)
+        self.score, self.actions = 0.0, []
+
+    def take_in(self, action: int, step: Step) -> None:
+        """Go on to what a step has shown."""
+        self.score += step.reward
+        self.actions.append(action)
         if not step.over:
             self.frame, self.state = step.frame, self.frames.observe(step)
-            return Outcome(metrics, None)
-        record = EpisodeRecord(self.episodes, self.seed, self.score, self.length, step.truncated)
-        self.episodes += 1
-        self._begin_episode()
-        return Outcome(metrics, record)
 
     def close(self) -> None:
         """Give back the environment."""
@@ -103,9 +121,3 @@ class Training:
         if self.step < self.config.settings.schedule.warmup:
             return int(self.action_generator.integers(self.env.spec.num_actions))
         return choose(self.actor.logits(self.state[None])[0], self.action_generator)
-
-    def _begin_episode(self) -> None:
-        self.seed = episode_seed(self.config.seed, "train", self.episodes)
-        self.frame = self.env.reset(self.seed)
-        self.state = self.frames.begin(self.frame)
-        self.score, self.length = 0.0, 0

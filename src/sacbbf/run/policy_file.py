@@ -14,20 +14,20 @@ from safetensors.torch import save
 from sacbbf.config import NetworkConfig
 from sacbbf.errors import UsageError
 from sacbbf.networks import AgentNetwork
-from sacbbf.run.records import write_atomically
 
 TRAINING_ONLY = ("transition.", "q_predictor.", "policy_predictor.")  # parts that only learning needs
 
 
-def save_policy(path: Path, network: AgentNetwork, config: NetworkConfig, obs_shape: tuple[int, ...]) -> None:
-    """Store what acting and judging need: encoder, policy branch and Q branch."""
+def policy_bytes(network: AgentNetwork, config: NetworkConfig, obs_shape: tuple[int, ...]) -> bytes:
+    """Return what acting and judging need, encoder, policy branch and Q branch, as the content of a file."""
     tensors = {
         name: value.detach().cpu().contiguous()
         for name, value in network.state_dict().items()
         if not name.startswith(TRAINING_ONLY)
     }
     meta = {"network": asdict(config), "obs_shape": list(obs_shape), "num_actions": network.num_actions}
-    write_atomically(path, save(tensors, {"sacbbf": json.dumps(meta)}))
+    content: bytes = save(tensors, {"sacbbf": json.dumps(meta)})
+    return content
 
 
 def load_policy(path: Path, device: torch.device) -> AgentNetwork:

@@ -6,6 +6,8 @@ Files that are compared between runs hold no wall-clock times: `episodes.jsonl`,
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import json
 import math
 import os
@@ -14,9 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sacbbf.errors import UsageError
+from sacbbf.disk.faults import reach
+from sacbbf.disk.files import Damaged, write_atomically
+from sacbbf.disk.lease import Lease
+from sacbbf.errors import RunFailed, UsageError
 
 RECORDS = ("episodes", "metrics", "evaluations", "speed")
+PIECE = 1 << 20  # bytes read at a time
 
 
 @dataclass(frozen=True)
@@ -54,19 +60,36 @@ class RunDirectory:
         """One of the line-by-line records: episodes, metrics, evaluations, speed."""
         return self.path / f"{name}.jsonl"
 
-    def create(self, config: str) -> None:
-        """Make the directory, refusing one that holds anything already, and store the configuration in it."""
-        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
-            held = "another run" if self.config.exists() else "other files"
-            raise UsageError(f"out = {self.path}: holds {held} already; choose a new or empty directory")
-        self.path.mkdir(parents=True, exist_ok=True)
-        write_atomically(self.config, config.encode())
+    def prepare(self) -> None:
+        """Make the directory; one that holds other things than a run is refused."""
+        if self.path.exists() and not self.config.exists() and (not self.path.is_dir() or self._holds_other_files()):
+            raise UsageError(f"out = {self.path}: holds other files already; choose a new or empty directory")
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"out = {self.path}: cannot be made: {error.strerror}") from error
 
     def require(self) -> RunDirectory:
         """Return itself if it holds a run, else raise UsageError."""
         if not self.config.is_file():
             raise UsageError(f"{self.path} is not a run directory: it holds no config.toml")
         return self
+
+    def read_result(self) -> dict[str, Any] | None:
+        """Return what `result.json` holds; None if there is none."""
+        try:
+            found = json.loads(self.result.read_bytes())
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise UsageError(f"cannot read {self.result}: {error}") from error
+        if not isinstance(found, dict):
+            raise UsageError(f"cannot read {self.result}: it holds no object")
+        return found
+
+    def _holds_other_files(self) -> bool:
+        """Whether there is more than what a process leaves that was killed before it had stored its configuration."""
+        return any(not path.name.startswith((".", "state.")) for path in self.path.iterdir())
 
 
 def default_directory(env: str, agent: str, size: str, seed: int) -> Path:
@@ -77,40 +100,93 @@ def default_directory(env: str, agent: str, size: str, seed: int) -> Path:
     return next(path for path in candidates if not path.exists())
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a whole file or none: under another name first, flushed to disk, then renamed."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
+def json_bytes(value: Any) -> bytes:
+    """Return a value as indented JSON."""
+    return (json.dumps(value, indent=1, allow_nan=False) + "\n").encode()
 
 
 def write_json(path: Path, value: Any) -> None:
     """Write a value as indented JSON, atomically."""
-    write_atomically(path, (json.dumps(value, indent=1, allow_nan=False) + "\n").encode())
+    write_atomically(path, json_bytes(value))
+
+
+@dataclass(frozen=True)
+class Mark:
+    """How far a record has come: its bytes, and their checksum."""
+
+    size: int = 0
+    sha256: str = hashlib.sha256().hexdigest()
 
 
 class JsonLines:
-    """A file of one JSON object per line, appended to and flushed line by line."""
+    """A file of one JSON object per line, appended to line by line; it begins behind a mark that it reached before."""
 
-    def __init__(self, path: Path) -> None:
-        self._file = path.open("a")
+    def __init__(self, lease: Lease, path: Path, mark: Mark | None = None) -> None:
+        self.path = path
+        mark = mark or Mark()
+        self._hash = _hash_prefix(path, mark)
+        self._size = mark.size
+        lease.copy_prefix(path, mark.size, f"{path.name} cut")
+        self._file = path.open("ab", buffering=0)
+        lease.check()  # what is open now was not a later owner's
 
     def append(self, **values: Any) -> None:
         """Append one line; numbers that JSON cannot hold become null."""
         clean = {name: None if _not_finite(value) else value for name, value in values.items()}
-        self._file.write(json.dumps(clean) + "\n")
-        self._file.flush()
+        line = (json.dumps(clean) + "\n").encode()
+        reach(f"{self.path.name}: before append")
+        half = len(line) // 2
+        self._write(line[:half])
+        reach(f"{self.path.name}: inside append")
+        self._write(line[half:])
+        reach(f"{self.path.name}: after append")
+        self._hash.update(line)
+        self._size += len(line)
+
+    def sync(self) -> Mark:
+        """Flush everything to disk and return how far the record has come."""
+        os.fsync(self._file.fileno())
+        reach(f"{self.path.name}: after fsync")
+        return Mark(self._size, self._hash.hexdigest())
 
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+    def _write(self, content: bytes) -> None:
+        try:
+            done = self._file.write(content) or 0
+            if done < len(content):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError as error:
+            raise RunFailed(
+                f"cannot write {self.path}: {error.strerror}; the run can be taken up from its last checkpoint: "
+                f"sacbbf resume {self.path.parent}"
+            ) from error
+
+
+def _hash_prefix(path: Path, mark: Mark) -> Any:
+    """Return the running checksum of a record's first bytes; Damaged if they are not those that were marked."""
+    found = hashlib.sha256()
+    left = mark.size
+    try:
+        if left:
+            with path.open("rb") as file:
+                while left and (piece := file.read(min(left, PIECE))):
+                    found.update(piece)
+                    left -= len(piece)
+    except OSError as error:
+        raise Damaged(f"{path} cannot be read: {error.strerror}") from error
+    if left:
+        raise Damaged(f"{path} has lost {left} of its {mark.size} bytes")
+    if found.hexdigest() != mark.sha256:
+        raise Damaged(f"{path} has a wrong checksum: its lines are not what was written")
+    return found
+
+
+def check_record(path: Path, mark: Mark) -> None:
+    """Raise Damaged unless a record still begins with what it held at a mark."""
+    _hash_prefix(path, mark)
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:

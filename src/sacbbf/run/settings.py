@@ -41,6 +41,16 @@ class EvalConfig:
 
 
 @dataclass(frozen=True)
+class CheckpointConfig:
+    """What is kept to take the run up again. No number depends on it."""
+
+    every: int = 2_000
+    """Steps between checkpoints; 0: only when a run is stopped, and at its end."""
+    keep: bool = False
+    """Keep checkpoints and replay of a finished run, instead of policy, records and result alone."""
+
+
+@dataclass(frozen=True)
 class RunConfig:
     """Everything that decides what a run computes."""
 
@@ -62,6 +72,7 @@ class RunConfig:
     log_every: int = 200
     """Steps between records of losses and the like."""
     eval: EvalConfig = field(default_factory=EvalConfig)
+    checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
     environment: EnvSettings = field(default_factory=EnvSettings)
     settings: Annotated[AgentConfig, tyro.conf.arg(name="")] = field(default_factory=AgentConfig)
 
@@ -145,6 +156,8 @@ def check_run(config: RunConfig) -> None:
     for name, low in least.items():
         if getattr(config, name) < low:
             raise UsageError(f"{name} = {getattr(config, name)}: must be at least {low}")
+    if config.checkpoint.every < 0:
+        raise UsageError(f"checkpoint.every = {config.checkpoint.every}: must be at least 0")
     for name, low in {"every": 0, "every_episodes": 1, "episodes": 1, "parallel": 1}.items():
         if getattr(config.eval, name) < low:
             raise UsageError(f"eval.{name} = {getattr(config.eval, name)}: must be at least {low}")

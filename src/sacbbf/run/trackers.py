@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import socket
+import time
+from io import BytesIO, FileIO
 from pathlib import Path
 from typing import Any
 
@@ -25,22 +30,47 @@ def scalars(kind: str, line: dict[str, Any], game: str | None) -> dict[str, floa
 
 
 class TensorBoard:
-    """Writes the lines of a run's records as TensorBoard scalars."""
+    """Writes the lines of a run's records as TensorBoard scalars, into a file that it holds open.
+
+    PyTorch's own writer opens its file by name for every event, in a thread: a process that has lost the run would
+    bring a deleted file back, and a full disk would end in that thread's traceback.
+    """
 
     def __init__(self, folder: Path, game: str | None) -> None:
-        from torch.utils.tensorboard import SummaryWriter  # slow to import, so only where it is used
-
-        self._writer = SummaryWriter(str(folder))
+        folder.mkdir(exist_ok=True)
+        name = f"events.out.tfevents.{time.time_ns():020d}.{socket.gethostname()}.{os.getpid()}"
+        self._file: FileIO | None = (folder / name).open("xb", buffering=0)
         self._game = game
+        self._put(file_version="brain.Event:2")
 
     def add(self, kind: str, line: dict[str, Any]) -> None:
         """Write one line of a record."""
-        for name, value in scalars(kind, line, self._game).items():
-            self._writer.add_scalar(name, value, line["step"])
+        from tensorboard.compat.proto.summary_pb2 import Summary  # type: ignore[import-untyped]
+
+        found = scalars(kind, line, self._game).items()
+        values = [Summary.Value(tag=name, simple_value=value) for name, value in found]
+        self._put(step=line["step"], summary=Summary(value=values))
 
     def close(self) -> None:
-        """Flush and close the event file."""
-        self._writer.close()
+        """Close the event file."""
+        if self._file is not None:
+            self._file.close()
+
+    def _put(self, **fields: Any) -> None:
+        """Write an event. A full disk ends the events, not the run: they can be made again."""
+        # Slow to import, so only where it is used.
+        from tensorboard.compat.proto.event_pb2 import Event  # type: ignore[import-untyped]
+        from tensorboard.summary.writer.record_writer import RecordWriter  # type: ignore[import-untyped]
+
+        if self._file is None:
+            return
+        record = BytesIO()
+        RecordWriter(record).write(Event(wall_time=time.time(), **fields).SerializeToString())
+        with contextlib.suppress(OSError):
+            if self._file.write(record.getvalue()) == record.tell():
+                return
+        self._file.close()
+        self._file = None
 
 
 def rebuild_tensorboard(run: RunDirectory, game: str | None) -> None:

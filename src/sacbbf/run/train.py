@@ -1,119 +1,229 @@
-"""A whole run: from a configuration to a directory that explains itself."""
+"""A whole run: from a configuration to a directory that explains itself. Run again, it goes on where it was."""
 
 from __future__ import annotations
 
-import signal
+import functools
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import torch
 from rich.console import Console
 
+from sacbbf.disk import faults
+from sacbbf.disk.lease import Lease
 from sacbbf.envs import Environment, EnvSpec, make_env
+from sacbbf.errors import RunFailed, UsageError
 from sacbbf.policy import Logits, NetworkPolicy, Policy, uniform_policy
 from sacbbf.run.baselines import FINALISTS, candidates, find_blind
+from sacbbf.run.checkpoint import Checkpoints, read_manifests
 from sacbbf.run.curve import draw_curve
 from sacbbf.run.display import Display
 from sacbbf.run.evaluate import ROWS, Plan, evaluate, summarise
 from sacbbf.run.loop import Training
-from sacbbf.run.policy_file import save_policy
-from sacbbf.run.records import RECORDS, JsonLines, RunDirectory, write_json
+from sacbbf.run.policy_file import policy_bytes
+from sacbbf.run.recorder import Recorder
+from sacbbf.run.records import RunDirectory, json_bytes
 from sacbbf.run.result import episode_line, machine, score_fields, versions
-from sacbbf.run.settings import RunConfig, check_fit, check_run, to_toml
-from sacbbf.run.trackers import TensorBoard
+from sacbbf.run.settings import RunConfig, check_fit, check_run, differences, from_toml, read_spec, to_toml
+from sacbbf.run.stop import Stop, ending_cleanly
+from sacbbf.run.take_up import identity, take_up
 from sacbbf.types import EpisodeRecord, Frame
 
-
-@dataclass
-class Stop:
-    """Whether, and why, a run should end before its steps are done."""
-
-    reason: str = ""
-    deadline: float = float("inf")  # of time.monotonic()
-
-    def wanted(self) -> bool:
-        """Whether to end now, at a step's boundary."""
-        if not self.reason and time.monotonic() >= self.deadline:
-            self.reason = "max_hours"
-        return bool(self.reason)
-
-
-@dataclass
-class Recorder:
-    """Writes what happens to the run's records and to TensorBoard."""
-
-    run: RunDirectory
-    game: str | None
-    files: dict[str, JsonLines] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.files = {name: JsonLines(self.run.record(name)) for name in RECORDS}
-        self.board = TensorBoard(self.run.tensorboard, self.game)
-
-    def add(self, kind: str, line: dict[str, Any]) -> None:
-        """Append a line to a record."""
-        self.files[kind].append(**line)
-        self.board.add(kind, line)
-
-    def close(self) -> None:
-        """Close every file."""
-        for file in self.files.values():
-            file.close()
-        self.board.close()
+FREE = ("checkpoint.every", "checkpoint.keep", "eval.parallel")  # settings that no number depends on
+HARDWARE = ("device", "threads")  # settings that may differ when a run is taken up, at the price of its last bits
 
 
 def train(config: RunConfig, out: Path, *, console: Console, max_hours: float | None = None) -> dict[str, Any]:
     """Run a configuration into the directory `out` and return what `result.json` holds.
 
-    Ctrl-C and SIGTERM end the run at the next step, and `max_hours` when the time is up; what was learned by
-    then is saved.
+    A directory that holds the same run already is taken up from its last checkpoint, or only reported if it is
+    finished. Ctrl-C, SIGTERM and SIGUSR1 end the run at the next step, and `max_hours` when the time is up; what was
+    learned by then is saved.
     """
     check_run(config)
-    run = RunDirectory(out)
-    env = make_env(config.env, settings=config.environment)
-    spec = env.spec
-    env.close()
+    spec = read_spec(config.env, config.environment)
     check_fit(config, spec)
-    run.create(to_toml(config))
+    run = RunDirectory(out)
+    run.prepare()
+    # Looked at before the lease is taken, which writes: neither a refused run nor a finished one is touched.
+    if run.config.exists():
+        _refuse_another(config, run)
+        finished = _finished(run, console)
+        if finished is not None:
+            return finished
+    stop = Stop(deadline=time.monotonic() + 3600 * max_hours if max_hours else float("inf"))
+    say = functools.partial(console.print, markup=False)
+    try:
+        with ending_cleanly(stop), Lease.acquire(out, on_wait=say) as lease:
+            _agree_on_configuration(config, run, lease)
+            finished = _finished(run, console)  # by another process, while this one waited
+            if finished is not None:
+                if not any(read_manifests(lease.folder)):
+                    lease.drop()
+                return finished
+            _set_up_torch(config)
+            result = _Run(config, spec, run, lease, console, stop).carry_out()
+            if result["finished"] and not config.checkpoint.keep:
+                lease.drop()
+    except OSError as error:
+        raise RunFailed(f"cannot write {run.path}: {error.strerror or error}; sacbbf resume {run.path}") from error
+    return result
+
+
+def _agree_on_configuration(config: RunConfig, run: RunDirectory, lease: Lease) -> None:
+    """Store the configuration in a new directory; refuse one that holds a run with another."""
+    if run.config.exists():
+        _refuse_another(config, run)
+    else:
+        lease.publish(run.config, to_toml(config).encode(), "config")
+
+
+def _refuse_another(config: RunConfig, run: RunDirectory) -> None:
+    found = differences(from_toml(run.config), config)
+    lines = [f"  {name}: {old!r} there, {new!r} here" for name, (old, new) in found.items()]
+    if found.keys() - {*FREE, *HARDWARE}:
+        raise UsageError(
+            f"out = {run.path}: holds another run already; choose a new directory, or take that run up with its own "
+            f"settings (sacbbf resume {run.path}). They differ in\n" + "\n".join(lines)
+        )
+
+
+def _finished(run: RunDirectory, console: Console) -> dict[str, Any] | None:
+    """Return the result of a run that is finished, and say so; else None."""
+    found = run.read_result()
+    if found is None or not found.get("finished"):
+        return None
+    console.print(f"{run.path} is finished: there is nothing left to do", markup=False)
+    return found
+
+
+def _set_up_torch(config: RunConfig) -> None:
     if config.threads:
         torch.set_num_threads(config.threads)
     torch.set_float32_matmul_precision("highest" if config.settings.compute.precision == "float32" else "high")
     torch.backends.cudnn.allow_tf32 = config.settings.compute.precision != "float32"
-    started = time.monotonic()
-    stop = Stop(deadline=started + 3600 * max_hours if max_hours else float("inf"))
-    recorder = Recorder(run, spec.game)
-    try:
-        with _ending_cleanly(stop), Display(console, spec.game) as display:
+
+
+@dataclass
+class _Run:
+    """One process's work on a run."""
+
+    config: RunConfig
+    spec: EnvSpec
+    run: RunDirectory
+    lease: Lease
+    console: Console
+    stop: Stop
+    seconds_before: float = 0.0  # of work by processes before this one
+    resumes: int = 0
+
+    def __post_init__(self) -> None:
+        self.started = time.monotonic()
+
+    def carry_out(self) -> dict[str, Any]:
+        """Train, evaluate, compare, and write the result."""
+        config, stop = self.config, self.stop
+        with Display(self.console, self.spec.game) as display:
             if config.agent == "sac-bbf":
-                progress = _learn(config, spec, run, recorder, display, stop)
+                progress = self._learn(display)
             else:
-                progress = _baseline(config.agent, config, spec, display, stop)
+                progress = _baseline(config.agent, config, self.spec, display, stop)
             records = _final_scores(config, progress, display, stop)
-            baselines = _compare(config, spec, display, stop) if records and config.eval.baselines else {}
-    finally:
-        recorder.close()
-    result = {
-        "env": config.env,
-        "agent": config.agent,
-        "size": config.size,
-        "seed": config.seed,
-        "finished": not stop.reason,
-        "stopped_by": stop.reason or None,
-        **(score_fields(records, spec.game) if records else {"score": None}),
-        **progress.facts,
-        **({"baselines": baselines} if baselines else {}),
-        "wall_seconds": round(time.monotonic() - started, 1),
-        "versions": versions(),
-        "machine": machine(config.device),
-    }
-    write_json(run.result, result)
-    draw_curve(run, f"{config.env}: {config.agent}, {config.size}, seed {config.seed}", spec.game, result)
-    return result
+            baselines = _compare(config, self.spec, display, stop) if records and config.eval.baselines else {}
+        result = {
+            "env": config.env,
+            "agent": config.agent,
+            "size": config.size,
+            "seed": config.seed,
+            "finished": not stop.reason,
+            "stopped_by": stop.reason or None,
+            **(score_fields(records, self.spec.game) if records else {"score": None}),
+            **progress.facts,
+            **({"baselines": baselines} if baselines else {}),
+            "wall_seconds": round(self.seconds, 1),
+            "resumes": self.resumes,
+            "versions": versions(),
+            "machine": machine(config.device),
+        }
+        title = f"{config.env}: {config.agent}, {config.size}, seed {config.seed}"
+        self.lease.publish(self.run.curve, draw_curve(self.run, title, self.spec.game, result), "curve")
+        self.lease.publish(self.run.result, json_bytes(result), "result")
+        return result
+
+    @property
+    def seconds(self) -> float:
+        """Time spent on the run so far, by this process and those before it."""
+        return self.seconds_before + time.monotonic() - self.started
+
+    def _learn(self, display: Display) -> Progress:
+        config = self.config
+        resumed = take_up(config, self.run, self.lease.folder, self.console)
+        training = Training(config) if resumed is None else resumed.training
+        checkpoints = Checkpoints(self.lease, identity(config), resumed)
+        recorder = Recorder(self.lease, self.run, self.spec.game, None if resumed is None else resumed.manifest.records)
+        if resumed is not None:
+            self.seconds_before, self.resumes = resumed.manifest.seconds, checkpoints.resumes
+            if resumed.cut_off is not None:
+                recorder.add("episodes", episode_line(resumed.cut_off, training.step))
+        policy = _Interruptible(NetworkPolicy(training.learner.target, torch.device(config.device), ROWS), self.stop)
+        try:
+            self._train(training, policy, recorder, checkpoints, display)
+            self._save(training, recorder, checkpoints)
+        finally:
+            training.close()
+            recorder.close()
+        learner = training.learner
+        content = policy_bytes(learner.target, config.settings.network, learner.obs_shape)
+        self.lease.publish(self.run.policy, content, "policy")
+        facts = {"steps": training.step, "updates": learner.updates, "train_episodes": training.episodes}
+        return Progress(policy, facts, config.eval.greedy)
+
+    def _train(
+        self, training: Training, policy: Policy, recorder: Recorder, checkpoints: Checkpoints, display: Display
+    ) -> None:
+        """Train to the end or until a stop; evaluations come between steps."""
+        config, stop = self.config, self.stop
+        display.begin("training", config.steps, training.step)
+        clock = _SpeedClock(training.step, training.learner.updates)
+        every = config.checkpoint.every
+        while training.step < config.steps and not stop.wanted():
+            if self._evaluation_due(training.step, recorder):
+                try:
+                    recorder.add("evaluations", _interval_evaluation(config, policy, training.step))
+                except KeyboardInterrupt:  # asked to stop; it is due again when the run is taken up
+                    return
+            measure = (training.step + 1) % config.log_every == 0
+            outcome = training.advance(measure)
+            if outcome.metrics:
+                recorder.add("metrics", {"step": training.step, **outcome.metrics})
+            if measure:
+                speeds = clock.lap(training.step, training.learner.updates)
+                recorder.add("speed", {"step": training.step, **speeds})
+                display.speed(speeds["steps_per_second"], speeds["updates_per_second"])
+            if outcome.episode is not None:
+                recorder.add("episodes", episode_line(outcome.episode, training.step))
+                display.episode(outcome.episode.score)
+            display.advance()
+            if every and training.step % every == 0 and training.step < config.steps:
+                self._save(training, recorder, checkpoints)
+
+    def _evaluation_due(self, step: int, recorder: Recorder) -> bool:
+        every = self.config.eval.every
+        return every > 0 and step > 0 and step % every == 0 and recorder.last_evaluation != step
+
+    def _save(self, training: Training, recorder: Recorder, checkpoints: Checkpoints) -> None:
+        """Write a checkpoint; if that fails for want of room, training goes on with the last good one."""
+        try:
+            checkpoints.save(training, recorder.sync(), self.seconds)
+        except OSError as error:
+            self.console.print(
+                f"warning: the checkpoint at step {training.step:,} could not be written ({error.strerror or error}); "
+                f"the one before stays, and the next comes in {self.config.checkpoint.every:,} steps",
+                style="yellow",
+            )
 
 
 @dataclass(frozen=True)
@@ -133,41 +243,9 @@ class _Interruptible:
     stop: Stop
 
     def logits(self, states: Frame) -> Logits:
-        if self.stop.reason == "interrupt":
+        if self.stop.interrupted:
             raise KeyboardInterrupt
         return self.policy.logits(states)
-
-
-def _learn(
-    config: RunConfig, spec: EnvSpec, run: RunDirectory, recorder: Recorder, display: Display, stop: Stop
-) -> Progress:
-    training = Training(config)
-    device = torch.device(config.device)
-    policy = _Interruptible(NetworkPolicy(training.learner.target, device, ROWS), stop)
-    display.begin("training", config.steps)
-    clock = _SpeedClock()
-    try:
-        while training.step < config.steps and not stop.wanted():
-            measure = (training.step + 1) % config.log_every == 0
-            outcome = training.advance(measure)
-            if outcome.metrics:
-                recorder.add("metrics", {"step": training.step, **outcome.metrics})
-            if measure:
-                speeds = clock.lap(training.step, training.learner.updates)
-                recorder.add("speed", {"step": training.step, **speeds})
-                display.speed(speeds["steps_per_second"], speeds["updates_per_second"])
-            if outcome.episode is not None:
-                recorder.add("episodes", episode_line(outcome.episode, training.step))
-                display.episode(outcome.episode.score)
-            display.advance()
-            if config.eval.every and training.step % config.eval.every == 0 and training.step < config.steps:
-                with suppress(KeyboardInterrupt):  # the loop ends by itself, and saves what was learned
-                    recorder.add("evaluations", _interval_evaluation(config, policy, training.step))
-    finally:
-        training.close()
-    save_policy(run.policy, training.learner.target, config.settings.network, training.learner.obs_shape)
-    facts = {"steps": training.step, "updates": training.learner.updates, "train_episodes": training.episodes}
-    return Progress(policy, facts, config.eval.greedy)
 
 
 def _baseline(agent: str, config: RunConfig, spec: EnvSpec, display: Display, stop: Stop) -> Progress:
@@ -178,7 +256,7 @@ def _baseline(agent: str, config: RunConfig, spec: EnvSpec, display: Display, st
 
     def advance() -> None:
         display.advance()
-        if stop.reason == "interrupt":
+        if stop.interrupted:
             raise KeyboardInterrupt
 
     count = len(candidates(spec.num_actions)) + 3 * FINALISTS
@@ -209,13 +287,14 @@ def _final_scores(
     config: RunConfig, progress: Progress, display: Display, stop: Stop, name: str = "evaluating"
 ) -> list[EpisodeRecord]:
     """Return the run's final evaluation; none after an interrupt, which asked for an end and not for more play."""
-    if stop.reason == "interrupt":
+    if stop.interrupted:
         return []
     plan = _plan(config, config.eval.episodes, progress.greedy)
     display.begin(name, plan.episodes)
     scores: list[float] = []
 
     def note(record: EpisodeRecord) -> None:
+        faults.reach("evaluation: episode")
         scores.append(record.score)
         display.advance(f"mean score {sum(scores) / len(scores):.2f}")
 
@@ -228,7 +307,8 @@ def _final_scores(
 def _interval_evaluation(config: RunConfig, policy: Policy, step: int) -> dict[str, Any]:
     """Evaluate in the middle of training, with environments and generators of its own."""
     plan = _plan(config, config.eval.every_episodes, config.eval.greedy, "interval")
-    summary = summarise([record.score for record in evaluate(policy, _maker(config), plan)])
+    records = evaluate(policy, _maker(config), plan, lambda record: faults.reach("interval evaluation: episode"))
+    summary = summarise([record.score for record in records])
     line = {"mean": summary.mean, "standard_error": summary.standard_error, "median": summary.median}
     return {"step": step, **line, "episodes": summary.episodes}
 
@@ -244,8 +324,8 @@ def _maker(config: RunConfig) -> Callable[[], Environment]:
 class _SpeedClock:
     """Steps and updates per second since the last lap."""
 
-    def __init__(self) -> None:
-        self._time, self._step, self._updates = time.monotonic(), 0, 0
+    def __init__(self, step: int, updates: int) -> None:
+        self._time, self._step, self._updates = time.monotonic(), step, updates
 
     def lap(self, step: int, updates: int) -> dict[str, float]:
         now = time.monotonic()
@@ -256,23 +336,3 @@ class _SpeedClock:
         }
         self._time, self._step, self._updates = now, step, updates
         return speeds
-
-
-@contextmanager
-def _ending_cleanly(stop: Stop) -> Iterator[None]:
-    """Turn Ctrl-C and SIGTERM into a wish to stop; a second Ctrl-C ends at once."""
-
-    def on_signal(number: int, frame: FrameType | None) -> None:
-        if stop.reason == "interrupt" and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        stop.reason = "interrupt"
-
-    try:
-        previous = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
-    except ValueError:  # not in the main thread: signals are somebody else's affair
-        previous = {}
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)

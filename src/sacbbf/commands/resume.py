@@ -1,0 +1,56 @@
+"""`sacbbf resume`: take up a run that was stopped, from its last checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+
+from sacbbf.commands.train import finish
+from sacbbf.errors import UsageError
+from sacbbf.memory import keep_freed_pages
+from sacbbf.run.records import RunDirectory
+from sacbbf.run.settings import from_toml, resolve_device
+from sacbbf.run.train import train
+
+
+@dataclass(frozen=True)
+class ResumeArgs:
+    """Take up a run that was stopped or killed, from its last checkpoint, with the settings that it was begun with.
+
+    It ends with the same weights, records and scores as if it had never been stopped, on the same machine, with as
+    many threads and the same versions of libraries. A finished run is left as it is.
+    """
+
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    """The run directory."""
+    device: str | None = None
+    """Go on on another device: auto, cpu, cuda, cuda:N or mps. Results are then no longer the same bit for bit."""
+    threads: int | None = None
+    """Go on with another number of CPU threads. Results are then no longer the same bit for bit."""
+    max_hours: float | None = None
+    """Stop training after this many hours; what was learned by then is evaluated and saved."""
+    quiet: bool = False
+    """Print the result only."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command; returns the exit code."""
+    keep_freed_pages()
+    args = tyro.cli(ResumeArgs, args=argv, prog="sacbbf resume")
+    if args.max_hours is not None and not args.max_hours > 0:
+        raise UsageError(f"max_hours = {args.max_hours}: must be above 0")
+    run = RunDirectory(args.run).require()
+    config = from_toml(run.config)
+    config = replace(
+        config,
+        device=resolve_device(config.device if args.device is None else args.device),
+        threads=config.threads if args.threads is None else args.threads,
+    )
+    console = Console(quiet=args.quiet, soft_wrap=True)
+    console.print(f"{config.agent} on {config.env}, {config.size} size, {config.steps:,} steps, seed {config.seed}")
+    return finish(train(config, run.path, console=console, max_hours=args.max_hours), run)

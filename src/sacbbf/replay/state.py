@@ -1,0 +1,76 @@
+"""A replay's content as plain arrays, in parts: rows that never change once written, and what changes at every step."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from sacbbf.replay.buffer import Replay
+from sacbbf.replay.sum_tree import FLOAT32_MAX
+
+Arrays = dict[str, npt.NDArray[Any]]
+COLUMNS = ("actions", "rewards", "terminated", "truncated", "life_lost", "history")
+
+
+def read_rows(replay: Replay, first: int, last: int) -> Arrays:
+    """Everything that was stored with steps `first` to `last` - 1, a row for each."""
+    if not replay.oldest <= first <= last <= replay.steps_added:
+        raise ValueError(f"rows {first} to {last}: stored are {replay.oldest} to {replay.steps_added}")
+    slots = replay.ring.slots(np.arange(first, last))
+    frames = replay.ring.frames.index_select(0, torch.from_numpy(slots).to(replay.ring.frames.device))
+    return {"frames": frames.cpu().numpy()} | {name: getattr(replay.ring, name)[slots] for name in COLUMNS}
+
+
+def write_rows(replay: Replay, first: int, rows: Arrays) -> None:
+    """Put rows back at steps `first`, `first` + 1, ...; ValueError if they are not of this replay's kind."""
+    ring = replay.ring
+    count = len(rows["actions"]) if "actions" in rows else 0
+    expected = {"frames": ((count, *ring.frame_shape), ring.frame_dtype)}
+    expected |= {name: ((count,), getattr(ring, name).dtype) for name in COLUMNS}
+    check_kinds(rows, expected)
+    slots = ring.slots(np.arange(first, first + count))
+    ring.frames[torch.from_numpy(slots).to(ring.frames.device)] = torch.from_numpy(rows["frames"]).to(
+        ring.frames.device
+    )
+    for name in COLUMNS:
+        getattr(ring, name)[slots] = rows[name]
+
+
+def read_counters(replay: Replay) -> tuple[Arrays, dict[str, Any]]:
+    """Priorities of all slots, whose number does not change, and the counters."""
+    arrays: Arrays = {} if replay.tree is None else {"priorities": replay.tree.leaves.copy()}
+    return arrays, {"steps_added": replay.steps_added, "max_priority": replay.max_priority}
+
+
+def write_counters(replay: Replay, arrays: Arrays, counters: dict[str, Any]) -> None:
+    """Put priorities and counters back; ValueError if they are not of this replay's kind."""
+    steps, largest = counters["steps_added"], counters["max_priority"]
+    if not isinstance(steps, int) or steps < 0 or not isinstance(largest, float) or not 1.0 <= largest <= FLOAT32_MAX:
+        raise ValueError(f"replay counters {counters}: must be a number of steps and a priority of at least 1")
+    tree = replay.tree
+    kind = (replay.ring.capacity,), np.dtype(np.float64)
+    check_kinds(arrays, {} if tree is None else {"priorities": kind})
+    if tree is not None:
+        tree.set_all(arrays["priorities"])
+    replay.restore_counters(steps, largest)
+
+
+def check_kinds(arrays: Arrays, expected: dict[str, tuple[tuple[int, ...], np.dtype[Any]]]) -> None:
+    """Raise ValueError unless there are exactly the expected arrays, each of its shape and type."""
+    if arrays.keys() != expected.keys():
+        raise ValueError(f"holds {', '.join(sorted(arrays)) or 'nothing'}; must hold {', '.join(sorted(expected))}")
+    for name, (shape, dtype) in expected.items():
+        if arrays[name].shape != shape or arrays[name].dtype != dtype:
+            found = f"{arrays[name].dtype} of shape {arrays[name].shape}"
+            raise ValueError(f"{name} is {found}, must be {dtype} of shape {shape}")
+
+
+def row_bytes(replay: Replay) -> int:
+    """Bytes of one row."""
+    ring = replay.ring
+    columns: int = sum(getattr(ring, name).itemsize for name in COLUMNS)
+    return math.prod(ring.frame_shape) * ring.frame_dtype.itemsize + columns

@@ -1,0 +1,39 @@
+"""What happens in a run, to its records and to TensorBoard."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sacbbf.disk.lease import Lease
+from sacbbf.run.records import RECORDS, JsonLines, Mark, RunDirectory, read_lines
+from sacbbf.run.trackers import TensorBoard, rebuild_tensorboard
+
+
+class Recorder:
+    """Appends to a run's records behind the marks of a checkpoint, or from the start; what lies behind is dropped."""
+
+    def __init__(self, lease: Lease, run: RunDirectory, game: str | None, marks: dict[str, Mark] | None) -> None:
+        marks = marks or {}
+        self.files = {name: JsonLines(lease, run.record(name), marks.get(name)) for name in RECORDS}
+        steps = [line["step"] for line in read_lines(run.record("evaluations"))]
+        self.last_evaluation: int | None = steps[-1] if steps else None
+        rebuild_tensorboard(run, game)
+        self.board = TensorBoard(run.tensorboard, game)
+        lease.check()  # what is open now was not a later owner's
+
+    def add(self, kind: str, line: dict[str, Any]) -> None:
+        """Append a line to a record."""
+        self.files[kind].append(**line)
+        self.board.add(kind, line)
+        if kind == "evaluations":
+            self.last_evaluation = line["step"]
+
+    def sync(self) -> dict[str, Mark]:
+        """Flush all records to disk and return how far each has come."""
+        return {name: file.sync() for name, file in self.files.items()}
+
+    def close(self) -> None:
+        """Close every file."""
+        for file in self.files.values():
+            file.close()
+        self.board.close()
