@@ -32,6 +32,7 @@ from sacbbf.run import take_up
 from sacbbf.run.checkpoint import encode, manifest_name
 from sacbbf.run.records import RunDirectory, read_lines
 from sacbbf.run.settings import CheckpointConfig, from_toml
+from toys import run_quietly, toy_config
 
 pytestmark = pytest.mark.usefixtures("hurried", "armed")
 
@@ -236,3 +237,13 @@ def test_a_lost_state_begins_the_run_anew(copied, whole):
     assert result["resumes"] == 0
     assert differing(outcome(copied), whole) == []
     assert json.loads((copied / "result.json").read_text()) == result
+
+
+def test_what_a_finished_run_left_behind_is_cleared_away(tmp_path):
+    """As by a process that was killed between its result and its end."""
+    out = tmp_path / "run"
+    run_quietly(toy_config("Identity", 70, checkpoint=CheckpointConfig(keep=True)), out)
+    assert state_folder(out) is not None
+    result, said = train_telling(toy_config("Identity", 70), out)
+    assert result["finished"] and "is finished" in said
+    assert state_folder(out) is None

@@ -13,12 +13,12 @@ import torch
 from rich.console import Console
 
 from sacbbf.disk import faults
-from sacbbf.disk.lease import Lease
+from sacbbf.disk.lease import Lease, state_folder
 from sacbbf.envs import Environment, EnvSpec, make_env
 from sacbbf.errors import RunFailed, UsageError
 from sacbbf.policy import Logits, NetworkPolicy, Policy, uniform_policy
 from sacbbf.run.baselines import FINALISTS, candidates, find_blind
-from sacbbf.run.checkpoint import Checkpoints, read_manifests
+from sacbbf.run.checkpoint import Checkpoints
 from sacbbf.run.curve import draw_curve
 from sacbbf.run.display import Display
 from sacbbf.run.evaluate import ROWS, Plan, evaluate, summarise
@@ -52,16 +52,16 @@ def train(config: RunConfig, out: Path, *, console: Console, max_hours: float | 
     if run.config.exists():
         _refuse_another(config, run)
         finished = _finished(run, console)
-        if finished is not None:
+        if finished is not None and (config.checkpoint.keep or state_folder(out) is None):
             return finished
     stop = Stop(deadline=time.monotonic() + 3600 * max_hours if max_hours else float("inf"))
     say = functools.partial(console.print, markup=False)
     try:
         with ending_cleanly(stop), Lease.acquire(out, on_wait=say) as lease:
             _agree_on_configuration(config, run, lease)
-            finished = _finished(run, console)  # by another process, while this one waited
+            finished = _finished(run, console)  # meanwhile, or by a process that was killed before it cleared away
             if finished is not None:
-                if not any(read_manifests(lease.folder)):
+                if not config.checkpoint.keep:
                     lease.drop()
                 return finished
             _set_up_torch(config)
@@ -221,7 +221,7 @@ class _Run:
         except OSError as error:
             self.console.print(
                 f"warning: the checkpoint at step {training.step:,} could not be written ({error.strerror or error}); "
-                f"the one before stays, and the next comes in {self.config.checkpoint.every:,} steps",
+                "the one before stays as it is",
                 style="yellow",
             )
 
