@@ -37,9 +37,9 @@ CASES = {
     "minatar": "MinAtar/SpaceInvaders-v1 --size tiny --steps 240 --schedule.warmup 64 --schedule.reset-every 50 "
     "--log-every 20 --eval.every 90 --eval.every-episodes 2 --eval.episodes 3 --eval.no-baselines "
     "--checkpoint.every 60",
-    "atari": "Breakout --size laptop --steps 150 --threads 1 --schedule.warmup 100 --schedule.reset-every 35 "
-    "--log-every 20 --eval.every 120 --eval.every-episodes 1 --eval.episodes 1 --checkpoint.every 50 "
-    "--environment.max-steps 60",
+    "atari": "Breakout --size laptop --steps 120 --threads 1 --schedule.warmup 100 --schedule.reset-every 17 "
+    "--log-every 20 --eval.every 112 --eval.every-episodes 1 --eval.episodes 1 --checkpoint.every 55 "
+    "--environment.max-steps 50",
 }
 COMPARED = ("config.toml", "episodes.jsonl", "metrics.jsonl", "evaluations.jsonl", "policy.safetensors")
 LONGEST = 600.0  # seconds that a process may take
