@@ -34,6 +34,10 @@ class NetworkConfig:
     """Rescale each latent to [0, 1] (SPR)."""
     policy: bool = True
     """Have a policy branch (SAC-BBF); without it the agent acts on Q (BBF)."""
+    noisy: bool = False
+    """Learned Gaussian noise in the layers of the Q branch, to explore with (Rainbow)."""
+    twin_q: bool = False
+    """Two Q networks and a policy network, each with an encoder of its own (SAC-Discrete)."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,8 @@ class LossConfig:
     """Weight of the self-predictive loss; 0 turns it off (release: 5)."""
     spr_steps: int = 5
     """Steps that the transition model is rolled out, k (release: 5)."""
+    target_entropy: float = 0.98
+    """With twin_q: the temperature is learned so that the policy's entropy is this share of log A (SAC-Discrete)."""
     augment: bool = True
     """Random shift by up to 4 pixels and random intensity; for images, not for grids or vectors."""
 
@@ -71,7 +77,9 @@ class OptimiserConfig:
     weight_decay: float = 0.1
     """Decoupled decay of tensors with more than one dimension (BBF: 0.1)."""
     tau: float = 0.005
-    """Share of the online network that enters the target network at each update (BBF: 0.005)."""
+    """Share of the online network that enters the target network when it moves; 1 copies it (BBF: 0.005)."""
+    target_every: int = 1
+    """Updates between moves of the target network (BBF: 1)."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +110,22 @@ class ScheduleConfig:
     """Updates between resets; 0 turns them off (BBF: 40,000)."""
     shrink: float = 0.5
     """Share of the old encoder and transition model that survives a reset (BBF: 0.5)."""
+
+
+@dataclass(frozen=True)
+class ActingConfig:
+    """How actions are taken, in training and in evaluation."""
+
+    network: Literal["target", "online"] = "target"
+    """The network that acts and that is evaluated (release: target)."""
+    epsilon_start: float = 0.0
+    """Share of random actions at the end of the warm-up; the agents without a policy explore with it (BBF: 1)."""
+    epsilon_end: float = 0.0
+    """Share of random actions once the decay is over (BBF: 0)."""
+    epsilon_decay: int = 0
+    """Steps after the warm-up over which the share falls, linearly (BBF: 2,000)."""
+    epsilon_eval: float = 0.0
+    """Share of random actions in evaluation (BBF: 0.001)."""
 
 
 @dataclass(frozen=True)
@@ -139,6 +163,7 @@ class AgentConfig:
     loss: LossConfig = field(default_factory=LossConfig)
     optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
+    acting: ActingConfig = field(default_factory=ActingConfig)
     replay: ReplayConfig = field(default_factory=ReplayConfig)
     compute: ComputeConfig = field(default_factory=ComputeConfig)
     behaviour: BehaviourName = "paper"

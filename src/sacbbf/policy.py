@@ -11,7 +11,8 @@ import torch
 
 from sacbbf.learner.augment import to_float
 from sacbbf.learner.losses import expected_value, support
-from sacbbf.networks import AgentNetwork
+from sacbbf.learner.noise import Noise
+from sacbbf.networks import Network, TwinNetwork
 from sacbbf.types import Frame
 
 Logits = npt.NDArray[np.float32]
@@ -32,15 +33,18 @@ class NetworkPolicy:
     states, makes an episode the same however many others are played beside it.
     """
 
-    def __init__(self, network: AgentNetwork, device: torch.device, rows: int = 1) -> None:
+    def __init__(self, network: Network, device: torch.device, rows: int = 1, noise: Noise | None = None) -> None:
+        """Act by a network; noisy layers draw from `noise` for each call, or are quiet without it."""
         self.network = network
         self.device = device
         self.rows = rows
+        self.noise = noise
 
     @torch.inference_mode()
     def logits(self, states: Frame) -> Logits:
         """Logits (N, A) of the policy, from the encoder and the policy branch alone."""
         outputs = []
+        self.network.draw_noise(None if self.noise is None else self.noise.normal)
         for start in range(0, len(states), self.rows):
             part = states[start : start + self.rows]
             padded = np.zeros((self.rows, *states.shape[1:]), states.dtype)
@@ -52,10 +56,10 @@ class NetworkPolicy:
         return np.concatenate(outputs)
 
 
-def act(network: AgentNetwork, obs: torch.Tensor) -> torch.Tensor:
+def act(network: Network, obs: torch.Tensor) -> torch.Tensor:
     """What acting needs of a network, from inputs (N, ...): policy logits (N, A), or Q up to scale without a policy."""
     latent = network.encode(obs)
-    if network.policy_head is not None:
+    if isinstance(network, TwinNetwork) or network.policy_head is not None:
         return network.policy_logits(network.policy_features(latent))
     return expected_value(network.q_logits(network.q_features(latent)), _unit_atoms(network.num_atoms, obs.device))
 
@@ -83,8 +87,10 @@ def uniform_policy(num_actions: int) -> FixedPolicy:
     return FixedPolicy(np.full(num_actions, 1.0 / num_actions))
 
 
-def choose(logits: Logits, generator: np.random.Generator, greedy: bool = False) -> int:
-    """Draw an action from logits (A,), or take the most likely one."""
+def choose(logits: Logits, generator: np.random.Generator, greedy: bool = False, epsilon: float = 0.0) -> int:
+    """Draw an action from logits (A,), or take the most likely one; with probability `epsilon` any one."""
+    if epsilon > 0.0 and generator.random() < epsilon:
+        return int(generator.integers(len(logits)))
     if greedy:
         return int(np.argmax(logits))
     return int(np.argmax(logits + generator.gumbel(size=logits.shape)))

@@ -1,26 +1,27 @@
-"""Agents and sizes by name, as small differences from SAC-BBF at paper size."""
+"""Agents and sizes by name: the published agents, and how they are scaled down."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Literal
 
 from sacbbf.config import AgentConfig, EncoderName
 from sacbbf.errors import UsageError
+from sacbbf.ladder import RUNGS, Changes, change, published
 from sacbbf.learner.schedules import for_budget
 
-AgentName = Literal["sac-bbf", "random", "blind"]
+AgentName = Literal["der", "otrainbow", "drq-eps", "spr", "sr-spr", "bbf", "sac-bbf", "sac-discrete", "random", "blind"]
 SizeName = Literal["paper", "laptop", "tiny"]
 Kind = Literal["image", "grid", "vector"]
-Changes = dict[str, dict[str, Any]]
 
 SHORTEST_WARMUP = 64  # steps; a first batch needs some windows to choose from
 
-AGENTS: dict[AgentName, str] = {
-    "sac-bbf": "BBF with an explicit policy, trained by a discrete soft actor-critic (the paper's agent)",
+BASELINES: dict[AgentName, str] = {
     "random": "baseline: every action equally likely",
     "blind": "baseline: the best constant action or two-action mix, whatever the screen shows",
 }
+_LEARNERS: dict[AgentName, str] = {name: rung.summary for name, rung in RUNGS.items()}
+AGENTS = _LEARNERS | BASELINES
 
 
 @dataclass(frozen=True)
@@ -79,21 +80,33 @@ SIZES: dict[SizeName, Size] = {
 }
 
 
-def preset(size: SizeName, kind: Kind, steps: int, replay_ratio: int | None = None) -> AgentConfig:
-    """Return SAC-BBF at a size, for a kind of observation and a budget of environment steps."""
+def preset(
+    size: SizeName, kind: Kind, steps: int, replay_ratio: int | None = None, agent: AgentName = "sac-bbf"
+) -> AgentConfig:
+    """Return an agent at a size, for a kind of observation and a budget of environment steps."""
     if size not in SIZES:
         raise UsageError(f"size = {size!r}: must be one of {', '.join(SIZES)}")
+    config = published("sac-bbf" if agent in BASELINES else agent)  # type: ignore[arg-type]
     chosen = SIZES[size]
-    base: Changes = {"network": {"encoder": chosen.encoders[kind]}, "loss": {"augment": kind == "image"}}
-    config = change(AgentConfig(), base)
-    config = change(change(config, chosen.changes), chosen.by_kind.get(kind, {}))
+    if size != "paper" or kind != "image":
+        config = change(config, {"network": {"encoder": chosen.encoders[kind]}})
+    config = change(config, {"loss": {"augment": config.loss.augment and kind == "image"}})
+    for changes in (chosen.changes, chosen.by_kind.get(kind, {})):
+        config = change(config, fitting(changes, config))
     if replay_ratio is not None:
         config = change(config, {"schedule": {"replay_ratio": replay_ratio}})
-    schedule = for_budget(config.schedule, steps)
-    return replace(config, schedule=replace(schedule, warmup=max(schedule.warmup, SHORTEST_WARMUP)))
+    config = for_budget(config, steps)
+    return change(config, {"schedule": {"warmup": max(config.schedule.warmup, SHORTEST_WARMUP)}})
 
 
-def change(config: AgentConfig, changes: Changes) -> AgentConfig:
-    """Return the configuration with some settings of some parts replaced."""
-    parts = {part: replace(getattr(config, part), **settings) for part, settings in changes.items()}
-    return replace(config, **parts)
+def fitting(changes: Changes, config: AgentConfig) -> Changes:
+    """Return those changes of a size that concern an agent: resets and annealing only where it has them."""
+    schedule = config.schedule
+    foreign = {name for name in ("beta_start", "beta_final_updates") if schedule.beta_start == 0}
+    foreign |= {"reset_every"} if schedule.reset_every == 0 else set()
+    foreign |= {"gamma_end"} if schedule.gamma_end == schedule.gamma_start else set()
+    foreign |= {"v_max"} if config.network.num_atoms == 1 else set()
+    return {
+        part: {name: value for name, value in settings.items() if name not in foreign}
+        for part, settings in changes.items()
+    }

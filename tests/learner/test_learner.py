@@ -106,7 +106,8 @@ def test_every_combination_of_settings_updates(encoder, gradient, backup, reduce
 @pytest.mark.parametrize("encoder", SHAPES)
 @pytest.mark.parametrize("atoms", [11, 1])
 def test_agent_without_policy_updates(encoder, atoms):
-    learner = make_learner(encoder, network={"policy": False, "num_atoms": atoms}, loss={"backup": "greedy"})
+    network = {"policy": False, "num_atoms": atoms}
+    learner = make_learner(encoder, network=network, loss={"backup": "greedy"}, schedule={"beta_start": 0.0})
     update = learner.update(make_batch(SHAPES[encoder]), beta=0.01)
     assert update.terms.policy_logits is None and not update.terms.policy.any()
     assert set(update.metrics()) >= {"loss/td", "loss/spr", "q/mean", "q/max", "grad_norm"}

@@ -9,12 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sacbbf.behaviour import PAPER, RELEASED
-from sacbbf.config import ScheduleConfig
-from sacbbf.learner.schedules import REFERENCE_STEPS, discount, entropy_weight, for_budget, n_step, reset_steps
+from sacbbf.config import ActingConfig, AgentConfig, OptimiserConfig, ScheduleConfig
+from sacbbf.learner.schedules import REFERENCE_STEPS, discount, entropy_weight, epsilon, for_budget, n_step, reset_steps
 
 PUBLISHED = ScheduleConfig()
 REFERENCE = json.loads(resources.files("sacbbf").joinpath("data/reference/schedules.json").read_text())
 ratios = st.integers(1, 16)
+
+
+def scaled_to(schedule: ScheduleConfig, steps: int) -> ScheduleConfig:
+    return for_budget(AgentConfig(schedule=schedule), steps).schedule
 
 
 def check(test):
@@ -136,7 +140,7 @@ def test_resets_match_counting_updates_at_every_replay_ratio(ratio):
 
 
 def test_the_published_budget_changes_nothing():
-    assert for_budget(PUBLISHED, REFERENCE_STEPS) == PUBLISHED
+    assert scaled_to(PUBLISHED, REFERENCE_STEPS) == PUBLISHED
     assert REFERENCE_STEPS == 100_000
 
 
@@ -150,11 +154,11 @@ def test_a_budget_scales_counts_and_nothing_else(total_steps):
         reset_every=40_000 * scale,
         beta_final_updates=40_000 * scale,
     )
-    assert for_budget(PUBLISHED, total_steps) == expected
+    assert scaled_to(PUBLISHED, total_steps) == expected
 
 
 def test_scaled_counts_stay_whole_numbers():
-    scaled = for_budget(PUBLISHED, 1_234)
+    scaled = scaled_to(PUBLISHED, 1_234)
     counts = (scaled.warmup, scaled.cycle, scaled.reset_every, scaled.beta_final_updates)
     assert counts == (25, 123, 494, 494)
     assert all(type(count) is int for count in counts)
@@ -162,7 +166,7 @@ def test_scaled_counts_stay_whole_numbers():
 
 @pytest.mark.parametrize("total_steps", [100, 1_000, 5_000, 20_000])
 def test_a_scaled_run_has_the_published_shape(total_steps):
-    scaled = for_budget(PUBLISHED, total_steps)
+    scaled = scaled_to(PUBLISHED, total_steps)
     assert reset_steps(scaled, total_steps, PAPER) == [total_steps * i // 5 for i in (1, 2, 3)]
     assert entropy_weight(scaled, total_steps * 4 // 5, total_steps) == 0.0
     assert entropy_weight(scaled, total_steps * 2 // 5, total_steps) == pytest.approx(0.005)
@@ -171,13 +175,13 @@ def test_a_scaled_run_has_the_published_shape(total_steps):
 
 @pytest.mark.parametrize("total_steps", [1_001, 12_346])
 def test_a_budget_that_scales_unevenly_has_three_resets_too(total_steps):
-    assert len(reset_steps(for_budget(PUBLISHED, total_steps), total_steps, PAPER)) == 3
+    assert len(reset_steps(scaled_to(PUBLISHED, total_steps), total_steps, PAPER)) == 3
 
 
 @check
 @given(st.integers(1, 2_000), ratios, st.sampled_from([PAPER, RELEASED]))
 def test_small_budgets_stay_within_range(total_steps, ratio, behaviour):
-    scaled = for_budget(replace(PUBLISHED, replay_ratio=ratio), total_steps)
+    scaled = scaled_to(replace(PUBLISHED, replay_ratio=ratio), total_steps)
     assert 0 <= scaled.warmup <= total_steps
     resets = reset_steps(scaled, total_steps, behaviour)
     assert resets == sorted(resets)
@@ -203,3 +207,24 @@ def test_updates_of_a_published_run():
             since_reset = 0
     assert updates == 196_000
     assert [*cycles, since_reset] == [36_002, 40_000, 40_000, 79_998]
+
+
+# --- acting ---
+
+
+def test_epsilon_is_constant_in_the_warm_up_then_falls_linearly_and_stays():
+    acting = ActingConfig(epsilon_start=1.0, epsilon_end=0.1, epsilon_decay=100)
+    assert [epsilon(acting, step, 50) for step in (0, 50, 75, 100, 150, 10_000)] == pytest.approx(
+        [1.0, 1.0, 0.775, 0.55, 0.1, 0.1]
+    )
+
+
+def test_without_a_decay_epsilon_is_at_its_end_at_once():
+    assert epsilon(ActingConfig(epsilon_start=1.0, epsilon_end=0.2), 0, 50) == pytest.approx(0.2)
+
+
+def test_epsilon_and_the_targets_period_follow_the_budget():
+    config = AgentConfig(acting=ActingConfig(epsilon_decay=2_000), optimiser=OptimiserConfig(target_every=500, tau=1.0))
+    assert for_budget(config, 20_000).acting.epsilon_decay == 400
+    assert for_budget(config, 20_000).optimiser.target_every == 100
+    assert for_budget(config, 10).optimiser.target_every == 1

@@ -186,11 +186,12 @@ def test_a_run_killed_while_it_is_taken_up_ends_as_without_a_stop(point, whole, 
 
 def test_records_have_every_line_once(stopped_run, copied, whole):
     lines = {name: len(list(read_lines(RunDirectory(stopped_run).record(name)))) for name in RECORDS}
-    assert lines == {"episodes": 9, "metrics": 3, "evaluations": 3, "speed": 9}
+    assert lines == {"episodes": 9, "metrics": 3, "evaluations": 3, "diagnostics": 0, "speed": 9}
     finish(short_config(), copied, 1)
     steps = {name: [line["step"] for line in read_lines(RunDirectory(copied).record(name))] for name in RECORDS}
     tens = list(range(10, STEPS + 1, 10))
-    assert steps == {"episodes": tens, "metrics": tens[6:], "evaluations": [30, 60, 90], "speed": tens}
+    evaluated = [30, 60, 90]
+    assert steps == {"episodes": tens, "metrics": tens[6:], "evaluations": evaluated, "diagnostics": [], "speed": tens}
 
 
 def test_tensorboard_shows_what_the_records_say(copied):

@@ -50,7 +50,7 @@ def test_steps_scale_the_schedules():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ({"agent": "nobody"}, "agent = 'nobody': must be one of sac-bbf, random, blind"),
+        ({"agent": "nobody"}, "agent = 'nobody': must be one of der, .*, random, blind"),
         ({"size": "huge"}, "size = 'huge': must be one of paper, laptop, tiny"),
         ({"steps": 0}, "steps = 0: must be at least 1"),
         ({"replay_ratio": 0}, "replay_ratio = 0: must be at least 1"),

@@ -19,7 +19,7 @@ from sacbbf.config import AgentConfig
 from sacbbf.learner.augment import to_float
 from sacbbf.learner.learner import Learner
 from sacbbf.policy import act
-from sacbbf.presets import Kind, SizeName, change, preset
+from sacbbf.presets import AgentName, Kind, SizeName, preset
 from sacbbf.replay import Replay
 
 PARTS = (
@@ -54,11 +54,6 @@ WORKLOADS: dict[SizeName, Workload] = {
     "laptop": Workload("84x84 frames, 18 actions", "Pong", (1, 84, 84), "uint8", 4, 18, "image"),
     "tiny": Workload("10x10x6 grid, 4 actions", "MinAtar/SpaceInvaders-v1", (6, 10, 10), "bool", 1, 4, "grid"),
 }
-
-
-def without_policy(config: AgentConfig) -> AgentConfig:
-    """Return BBF in the place of SAC-BBF: no policy branch, greedy double Q-learning."""
-    return change(config, {"network": {"policy": False}, "loss": {"backup": "greedy"}})
 
 
 class Subject:
@@ -131,8 +126,9 @@ class Rounds:
 def make_subjects(size: SizeName, device: torch.device) -> dict[str, Subject]:
     """Return SAC-BBF and BBF at a size, one update per call."""
     load = WORKLOADS[size]
-    config = change(preset(size, load.kind, 100_000), {"schedule": {"replay_ratio": 1}})
-    return {"sac-bbf": Subject(config, load, device), "bbf": Subject(without_policy(config), load, device)}
+    agents: tuple[AgentName, AgentName] = ("sac-bbf", "bbf")
+    configs = {name: preset(size, load.kind, 100_000, replay_ratio=1, agent=name) for name in agents}
+    return {name: Subject(config, load, device) for name, config in configs.items()}
 
 
 def measure_updates(

@@ -60,7 +60,8 @@ def main(argv: Sequence[str]) -> int:
     policy = NetworkPolicy(load_policy(run.policy, device), device, ROWS)
     spec = read_spec(config.env, config.environment)
     seed = config.seed if args.seed is None else args.seed
-    plan = Plan(args.episodes, seed, config.stack, args.greedy or config.eval.greedy, args.parallel)
+    greedy, epsilon = args.greedy or config.eval.greedy, config.settings.acting.epsilon_eval
+    plan = Plan(args.episodes, seed, config.stack, greedy, args.parallel, epsilon=epsilon)
     console = Console(soft_wrap=True)
     with Display(Console(stderr=True), spec.game) as display:
         display.begin("evaluating", args.episodes)

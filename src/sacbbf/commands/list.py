@@ -12,9 +12,13 @@ from rich.table import Table
 
 from sacbbf import games
 from sacbbf.envs import known_environments
+from sacbbf.errors import UsageError
+from sacbbf.ladder import RUNGS, Rung, published
 from sacbbf.presets import AGENTS, SIZES
+from sacbbf.run.settings import flatten
 
 What = Literal["agents", "sizes", "games", "environments", "all"]
+LADDER_COLUMNS = ("agent", "on top of", "setting", "there", "here")
 
 
 @dataclass(frozen=True)
@@ -23,13 +27,22 @@ class ListArgs:
 
     what: Annotated[What, tyro.conf.Positional] = "all"
     """What to list."""
+    diff: bool = False
+    """With agents: every setting in which each agent differs from the one below it, as published for Atari 100K."""
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; returns the exit code."""
     args = tyro.cli(ListArgs, args=argv, prog="sacbbf list")
     console = Console(width=None if Console().is_terminal else 130)
-    tables = {"agents": agents, "sizes": sizes, "games": game_scores, "environments": environments}
+    if args.diff and args.what not in ("agents", "all"):
+        raise UsageError(f"diff: goes with agents, not with {args.what}")
+    tables = {
+        "agents": ladder if args.diff else agents,
+        "sizes": sizes,
+        "games": game_scores,
+        "environments": environments,
+    }
     for name, make in tables.items():
         if args.what in (name, "all"):
             console.print(make())
@@ -39,6 +52,46 @@ def main(argv: Sequence[str]) -> int:
 def agents() -> Table:
     """Return agents by name."""
     return _table("agents", {name: (text,) for name, text in AGENTS.items()}, ("agent", "what it is"))
+
+
+def ladder() -> Table:
+    """Return each agent's differences from the one below it."""
+    table = Table(*LADDER_COLUMNS, title="the ladder, as published for Atari 100K")
+    for rows in ladder_rows().values():
+        for number, (name, below, *cells) in enumerate(rows):
+            table.add_row(*((name, below) if number == 0 else ("", "")), *cells)
+        table.add_section()
+    return table
+
+
+def ladder_markdown() -> str:
+    """Return the same as a table in Markdown, for the documentation."""
+    rows = [LADDER_COLUMNS, ("---",) * len(LADDER_COLUMNS), *(row for rows in ladder_rows().values() for row in rows)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def ladder_rows() -> dict[str, list[tuple[str, ...]]]:
+    """Return the ladder's rows by agent, from the presets themselves; one that starts a ladder has all that moves."""
+    moving = {setting for rung in RUNGS.values() if rung.below for setting in _changed(rung)}
+    found: dict[str, list[tuple[str, ...]]] = {}
+    for name, rung in RUNGS.items():
+        here = flatten(published(name))
+        there = {} if rung.below is None else flatten(published(rung.below))
+        shown = _changed(rung) | (moving if rung.below is None else set())
+        settings = [setting for setting in here if setting in shown and (not there or there[setting] != here[setting])]
+        found[name] = [
+            (name, rung.below or "-", setting, _show(there.get(setting, "")), _show(here[setting]))
+            for setting in settings
+        ]
+    return found
+
+
+def _changed(rung: Rung) -> set[str]:
+    return {f"{part}.{setting}" for part, settings in rung.changes.items() for setting in settings}
+
+
+def _show(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
 def sizes() -> Table:

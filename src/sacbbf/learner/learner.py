@@ -13,7 +13,7 @@ from numpy.random import Generator
 from sacbbf.behaviour import BEHAVIOURS
 from sacbbf.config import AgentConfig
 from sacbbf.errors import RunFailed
-from sacbbf.learner import losses, schedules
+from sacbbf.learner import losses, sac_discrete, schedules
 from sacbbf.learner.augment import augment, to_float
 from sacbbf.learner.batches import check_batch, split
 from sacbbf.learner.noise import Noise
@@ -21,7 +21,7 @@ from sacbbf.learner.optimiser import make_optimiser, move_towards
 from sacbbf.learner.passes import next_policy_logits, next_q_logits, online_pass, target_pass
 from sacbbf.learner.resets import reset_network
 from sacbbf.learner.terms import Terms, Update
-from sacbbf.networks import AgentNetwork, build_network, compile_network
+from sacbbf.networks import AgentNetwork, Network, TwinNetwork, build_network, compile_network
 from sacbbf.replay import Replay
 from sacbbf.rules import check_agent
 from sacbbf.seeding import torch_generator
@@ -83,6 +83,11 @@ class Learner:
     # --- schedules ---
 
     @property
+    def actor(self) -> Network:
+        """The network that acts."""
+        return self.target if self.config.acting.network == "target" else self.online
+
+    @property
     def n(self) -> int:
         """Steps of the n-step return at the next update."""
         return schedules.n_step(self.config.schedule, self.updates_since_reset)
@@ -141,15 +146,21 @@ class Learner:
 
     def compute(self, batch: Batch, beta: float) -> tuple[torch.Tensor, Terms]:
         """Return the loss to minimise, with its graph, and everything it was made of, without."""
+        if isinstance(self.online, TwinNetwork):
+            assert isinstance(self.target, TwinNetwork)
+            return self._compute_twin(self.online, self.target, batch)
+        assert isinstance(self.target, AgentNetwork)
         size = batch.return_n.shape[0]
         row = self._bootstrap_row(batch)
         with self.timer("augmentation"):
             used = batch.states[: max(row, self.spr_steps) + 1]
             states = self.prepare(used)  # (rows * B, ...)
+        self._draw_noise(self.target, self.online)
         with self.timer("target passes"), self.autocast:
             target = target_pass(self.target, states[size:], size, self.spr_steps, row - 1)
             state_n = states[row * size : (row + 1) * size]
-            bootstrap, next_logits, next_action = self._bootstrap(target.q_logits, state_n)
+            bootstrap, next_logits, next_action = self._bootstrap(self.online, target.q_logits, state_n)
+        self._draw_noise(self.online)
         with self.timer("forward"), self.autocast:
             online = online_pass(self.online, states[:size], batch.actions[: self.spr_steps])
         goal = self._goal(bootstrap, batch)
@@ -182,6 +193,12 @@ class Learner:
         )
         return total, terms
 
+    def _compute_twin(self, online: TwinNetwork, target: TwinNetwork, batch: Batch) -> tuple[torch.Tensor, Terms]:
+        with self.timer("augmentation"):
+            states = self.prepare(batch.states)  # (2 * B, ...): no future states without self-prediction
+        with self.timer("forward"), self.autocast:
+            return sac_discrete.compute(online, target, states, batch, self.config.loss.target_entropy)
+
     def reset(self) -> None:
         """Reset both networks, each with its own fresh draw, and start optimiser and schedules afresh."""
         for network in (self.online, self.target):
@@ -198,6 +215,11 @@ class Learner:
 
     # --- parts of an update ---
 
+    def _draw_noise(self, *networks: AgentNetwork) -> None:
+        if self.config.network.noisy:
+            for network in networks:
+                network.draw_noise(self.noise.normal)
+
     def _bootstrap_row(self, batch: Batch) -> int:
         """Row of the batch's states that holds the bootstrap state: its own, or that of the same step for SPR."""
         if self.config.compute.share_bootstrap and 1 <= batch.bootstrap_step <= self.spr_steps:
@@ -205,16 +227,16 @@ class Learner:
         return self.spr_steps + 1
 
     def _bootstrap(
-        self, target_logits: torch.Tensor, state_n: torch.Tensor
+        self, online: AgentNetwork, target_logits: torch.Tensor, state_n: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
         """Bootstrap (B, N) at s_{t+n}, with the policy's logits and the action drawn, where there are any."""
         distributional = self.atoms.numel() > 1
         values = torch.softmax(target_logits, dim=-1) if distributional else target_logits  # (B, A, N)
         if self.config.loss.backup == "greedy":
-            chooser = next_q_logits(self.online, state_n) if self.config.loss.double else target_logits
+            chooser = next_q_logits(online, state_n) if self.config.loss.double else target_logits
             q_chooser = losses.expected_value(chooser, self.atoms)
             return losses.backup_greedy(values, q_chooser), None, None
-        logits = next_policy_logits(self.online, state_n)
+        logits = next_policy_logits(online, state_n)
         if self.config.loss.backup == "expected":
             return losses.backup_expected(values, logits), logits, None
         action = losses.draw_action(logits, self.noise.gumbel(logits.shape))
@@ -256,7 +278,8 @@ class Learner:
         return priorities
 
     def _update_target(self) -> None:
-        move_towards(self.target, self.online, self.config.optimiser.tau)
+        if (self.updates + 1) % self.config.optimiser.target_every == 0:
+            move_towards(self.target, self.online, self.config.optimiser.tau)
 
     @torch.no_grad()
     def _grad_norm(self) -> torch.Tensor:
@@ -264,7 +287,7 @@ class Learner:
         norm: torch.Tensor = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(grads)))
         return norm
 
-    def _fresh_network(self) -> AgentNetwork:
+    def _fresh_network(self) -> Network:
         return build_network(
             self.config.network,
             self.obs_shape,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 
 from sacbbf.config import OptimiserConfig
-from sacbbf.networks import AgentNetwork
+from sacbbf.networks import Network
 
 
-def make_optimiser(config: OptimiserConfig, network: AgentNetwork) -> torch.optim.AdamW:
+def make_optimiser(config: OptimiserConfig, network: Network) -> torch.optim.AdamW:
     """AdamW that decays tensors with more than one dimension only."""
     matrices = [parameter for parameter in network.parameters() if parameter.dim() > 1]
     vectors = [parameter for parameter in network.parameters() if parameter.dim() <= 1]
@@ -22,7 +22,7 @@ def make_optimiser(config: OptimiserConfig, network: AgentNetwork) -> torch.opti
 
 
 @torch.no_grad()
-def move_towards(target: AgentNetwork, online: AgentNetwork, tau: float) -> None:
+def move_towards(target: Network, online: Network, tau: float) -> None:
     """Move every target parameter by the share `tau` of its way to the online one."""
     targets: list[torch.Tensor] = list(target.parameters())
     onlines: list[torch.Tensor] = list(online.parameters())

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import torch
 
-from sacbbf.networks.agent_network import RESET_SOFTLY, AgentNetwork
+from sacbbf.networks import Network
+from sacbbf.networks.agent_network import RESET_SOFTLY
 
 
 @torch.no_grad()
-def reset_network(network: AgentNetwork, fresh: AgentNetwork, shrink: float) -> None:
+def reset_network(network: Network, fresh: Network, shrink: float) -> None:
     """Overwrite `network` in place: soft parts become shrink * old + (1 - shrink) * fresh, the rest fresh."""
     sources = dict(fresh.named_parameters())
     for name, parameter in network.named_parameters():

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from sacbbf.behaviour import Behaviour
-from sacbbf.config import ScheduleConfig
+from sacbbf.config import ActingConfig, AgentConfig, ScheduleConfig
 
 REFERENCE_STEPS = 100_000  # the budget that the published schedules are for
 
@@ -30,6 +30,12 @@ def entropy_weight(schedule: ScheduleConfig, step: int, total_steps: int) -> flo
     return schedule.beta_start + (schedule.beta_end - schedule.beta_start) * progress
 
 
+def epsilon(acting: ActingConfig, step: int, warmup: int) -> float:
+    """Share of random actions at an environment step: linear after the warm-up, then constant."""
+    progress = _progress(max(0, step - warmup), acting.epsilon_decay)
+    return acting.epsilon_start + (acting.epsilon_end - acting.epsilon_start) * progress
+
+
 def reset_steps(schedule: ScheduleConfig, total_steps: int, behaviour: Behaviour) -> list[int]:
     """Environment steps at which the networks are reset, as long as more than one interval is left.
 
@@ -42,17 +48,21 @@ def reset_steps(schedule: ScheduleConfig, total_steps: int, behaviour: Behaviour
     return [round(number * every / ratio) + behaviour.reset_drift * (number + 1) for number in range(1, count + 1)]
 
 
-def for_budget(schedule: ScheduleConfig, total_steps: int) -> ScheduleConfig:
-    """Scale a schedule that is meant for 100,000 steps to another budget."""
+def for_budget(config: AgentConfig, total_steps: int) -> AgentConfig:
+    """Scale an agent that is meant for 100,000 steps to another budget: its counts of steps and of updates."""
     scale = total_steps / REFERENCE_STEPS
-    return replace(
-        schedule,
-        warmup=round(schedule.warmup * scale),
-        cycle=round(schedule.cycle * scale),
+    schedule = replace(
+        config.schedule,
+        warmup=round(config.schedule.warmup * scale),
+        cycle=round(config.schedule.cycle * scale),
         # Upwards: an interval rounded down would leave room for one more reset near the end.
-        reset_every=-(-schedule.reset_every * total_steps // REFERENCE_STEPS),
-        beta_final_updates=round(schedule.beta_final_updates * scale),
+        reset_every=-(-config.schedule.reset_every * total_steps // REFERENCE_STEPS),
+        beta_final_updates=round(config.schedule.beta_final_updates * scale),
     )
+    acting = replace(config.acting, epsilon_decay=round(config.acting.epsilon_decay * scale))
+    every = config.optimiser.target_every  # a target that follows each update does so whatever the budget
+    optimiser = replace(config.optimiser, target_every=max(1, round(every * scale)) if every > 1 else 1)
+    return replace(config, schedule=schedule, acting=acting, optimiser=optimiser)
 
 
 def _progress(count: int, span: int) -> float:

@@ -49,11 +49,16 @@ def write_learner(learner: Learner, arrays: Arrays, counters: dict[str, Any]) ->
     for name, step in steps.items():
         learner.optimiser.state[parameters[name]] = _adam_state(learner, parameters[name], name, float(step), arrays)
     for name, generator in _generators(learner).items():
-        try:
-            generator.set_state(torch.from_numpy(arrays[f"generator.{name}"]))
-        except (RuntimeError, TypeError) as error:
-            raise ValueError(f"the state of the generator of {name} is not one: {error}") from error
+        set_generator(generator, arrays[f"generator.{name}"], name)
     learner.updates, learner.updates_since_reset = updates, since_reset
+
+
+def set_generator(generator: torch.Generator, state: npt.NDArray[Any], name: str) -> None:
+    """Put a generator's state back; ValueError if it is not one."""
+    try:
+        generator.set_state(torch.from_numpy(state))
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(f"the state of the generator of {name} is not one: {error}") from error
 
 
 def learner_bytes(learner: Learner) -> int:

@@ -27,6 +27,7 @@ class Terms:
     entropy: torch.Tensor  # (B,)
     weights: torch.Tensor  # (B,) importance weights
     total: torch.Tensor  # () weighted mean: what is minimised
+    temperature: torch.Tensor | None = None  # () of SAC-Discrete
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,8 @@ class Update:
             values["loss/policy"] = terms.policy.mean()
             values["policy/entropy"] = terms.entropy.mean()
             values["policy/entropy_min"] = terms.entropy.min()
+        if terms.temperature is not None:
+            values["policy/temperature"] = terms.temperature
         if self.grad_norm is not None:
             values["grad_norm"] = self.grad_norm
         return {name: float(value) for name, value in values.items()} | {"schedule/beta": self.beta}

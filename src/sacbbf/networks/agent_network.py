@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from sacbbf.config import NetworkConfig
 from sacbbf.networks.encoders import flatten, make_encoder
 from sacbbf.networks.latent_model import TransitionModel
+from sacbbf.networks.noisy import Draw, NoisyLinear
 from sacbbf.networks.renormalize import renormalize
 
 RESET_SOFTLY = ("encoder.", "transition.")  # the parts that a reset only shrinks and perturbs
@@ -34,15 +35,25 @@ class AgentNetwork(nn.Module):
         hidden = config.hidden_dim
         self.encoder = make_encoder(config.encoder, obs_shape, config.width_scale)
         flat = math.prod(self.encoder.out_shape)
-        self.q_projection = nn.Linear(flat, hidden)
-        self.q_value = nn.Linear(hidden, config.num_atoms) if config.dueling else None
-        self.q_advantage = nn.Linear(hidden, num_actions * config.num_atoms)
+        linear = NoisyLinear if config.noisy else nn.Linear
+        self.q_projection = linear(flat, hidden)
+        self.q_value = linear(hidden, config.num_atoms) if config.dueling else None
+        self.q_advantage = linear(hidden, num_actions * config.num_atoms)
         self.policy_projection = nn.Linear(flat, hidden) if config.policy else None
         self.policy_head = nn.Linear(hidden, num_actions) if config.policy else None
         if self_prediction:
             self.transition = TransitionModel(self.encoder.out_shape, num_actions)
             self.q_predictor = nn.Linear(hidden, hidden)
             self.policy_predictor = nn.Linear(hidden, hidden) if config.policy else None
+
+    def draw_noise(self, normal: Draw | None) -> None:
+        """Take new noise into the noisy layers, if there are any; None: quieten them."""
+        for layer in self.modules():
+            if isinstance(layer, NoisyLinear):
+                if normal is None:
+                    layer.noise = None
+                else:
+                    layer.draw(normal)
 
     def encode(self, obs: torch.Tensor) -> torch.Tensor:
         """Latents of observations (N, C, H, W) or (N, D), already float and scaled."""
@@ -77,40 +88,3 @@ class AgentNetwork(nn.Module):
         """Logits of the policy (N, A) from the policy branch's projection."""
         assert self.policy_head is not None, "this agent has no policy branch"
         return self.policy_head(F.relu(features))  # type: ignore[no-any-return]
-
-
-def initialise(network: nn.Module, generator: torch.Generator) -> None:
-    """Draw fresh parameters in place: Xavier-uniform weights, zero biases."""
-    for parameter in network.parameters():
-        if parameter.dim() > 1:
-            nn.init.xavier_uniform_(parameter, generator=generator)
-        else:
-            nn.init.zeros_(parameter)
-
-
-def compile_network(network: AgentNetwork) -> None:
-    """Compile a network's encoder, in place; it is compiled at its first call."""
-    network.encode = torch.compile(network.encode)  # type: ignore[method-assign]
-
-
-def build_network(
-    config: NetworkConfig,
-    obs_shape: Sequence[int],
-    num_actions: int,
-    *,
-    self_prediction: bool,
-    device: torch.device,
-    generator: torch.Generator,
-) -> AgentNetwork:
-    """Build and initialise a network on `device` for observations (C, H, W) or (D,).
-
-    It is laid out on the meta device first, so that nothing but `generator` ever draws a parameter.
-    """
-    with torch.device("meta"):
-        network = AgentNetwork(config, obs_shape, num_actions, self_prediction).to(torch.float32)
-    network.to_empty(device=device)
-    for parameter in network.parameters():
-        if parameter.dim() == 4:  # convolutions are fastest in this layout, on CPU and GPU alike
-            parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
-    initialise(network, generator)
-    return network

@@ -154,6 +154,12 @@ class Replay:
         _check_gamma(gamma)
         return self.assemble(self._draw_valid(batch_size, n, generator), n, gamma)
 
+    def states(self, indices: npt.ArrayLike) -> torch.Tensor:
+        """States (B, stack * C, ...) at the stored steps `indices` (B,), on the batches' device."""
+        t = _as_steps(indices)
+        self._check_stored(t, 0)
+        return self.ring.stacks(t[None], self.ring.stack_starts(t)[None])[0].to(self.device)
+
     def assemble(self, indices: npt.ArrayLike, n: int, gamma: float) -> Batch:
         """The batch of windows for n that start at steps `indices` (B,).
 

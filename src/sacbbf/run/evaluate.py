@@ -54,6 +54,7 @@ class Plan:
     greedy: bool = False  # take the most likely action instead of drawing one
     parallel: int = 8  # environments side by side, at most
     phase: str = "evaluate"  # phases have episodes of their own
+    epsilon: float = 0.0  # share of random actions
 
 
 class _Seat:
@@ -100,7 +101,7 @@ def play_episodes(policy: Policy, make: Callable[[], Environment], plan: Plan) -
         while seats:
             logits = policy.logits(np.stack([seat.state for seat in seats]))
             for seat, row in zip(list(seats), logits, strict=True):
-                record = seat.step(choose(row, seat.generator, plan.greedy))
+                record = seat.step(choose(row, seat.generator, plan.greedy, plan.epsilon))
                 if record is None:
                     continue
                 yield record

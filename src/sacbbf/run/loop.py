@@ -17,10 +17,12 @@ from sacbbf.disk import faults
 from sacbbf.envs import FrameStack, make_env
 from sacbbf.errors import RunFailed, UsageError
 from sacbbf.learner.learner import Learner
+from sacbbf.learner.noise import Noise
+from sacbbf.learner.schedules import epsilon
 from sacbbf.policy import NetworkPolicy, choose
 from sacbbf.replay import NoWindow, Replay
 from sacbbf.run.settings import RunConfig
-from sacbbf.seeding import episode_seed, numpy_generator
+from sacbbf.seeding import episode_seed, numpy_generator, torch_generator
 from sacbbf.types import EpisodeRecord, Frame, Step
 
 
@@ -55,7 +57,8 @@ class Training:
             device=device,
             storage_device=device if settings.compute.frames_on_device else "cpu",
         )
-        self.actor = NetworkPolicy(self.learner.target, device)
+        self.noise = Noise(torch_generator(config.seed, "acting", device=device))  # of noisy layers
+        self.actor = NetworkPolicy(self.learner.actor, device, noise=self.noise)
         self.frames = FrameStack.of(spec, config.stack)
         self.replay_generator = numpy_generator(config.seed, "replay")
         self.action_generator = numpy_generator(config.seed, "actions")
@@ -120,4 +123,6 @@ class Training:
     def _act(self) -> int:
         if self.step < self.config.settings.schedule.warmup:
             return int(self.action_generator.integers(self.env.spec.num_actions))
-        return choose(self.actor.logits(self.state[None])[0], self.action_generator)
+        settings = self.config.settings
+        share = epsilon(settings.acting, self.step, settings.schedule.warmup)
+        return choose(self.actor.logits(self.state[None])[0], self.action_generator, epsilon=share)

@@ -13,12 +13,12 @@ from safetensors.torch import save
 
 from sacbbf.config import NetworkConfig
 from sacbbf.errors import UsageError
-from sacbbf.networks import AgentNetwork
+from sacbbf.networks import Network, lay_out
 
 TRAINING_ONLY = ("transition.", "q_predictor.", "policy_predictor.")  # parts that only learning needs
 
 
-def policy_bytes(network: AgentNetwork, config: NetworkConfig, obs_shape: tuple[int, ...]) -> bytes:
+def policy_bytes(network: Network, config: NetworkConfig, obs_shape: tuple[int, ...]) -> bytes:
     """Return what acting and judging need, encoder, policy branch and Q branch, as the content of a file."""
     tensors = {
         name: value.detach().cpu().contiguous()
@@ -30,7 +30,7 @@ def policy_bytes(network: AgentNetwork, config: NetworkConfig, obs_shape: tuple[
     return content
 
 
-def load_policy(path: Path, device: torch.device) -> AgentNetwork:
+def load_policy(path: Path, device: torch.device) -> Network:
     """Rebuild the networks stored at `path`; nothing in the file is executed."""
     try:
         with safe_open(path, "pt") as file:
@@ -38,7 +38,7 @@ def load_policy(path: Path, device: torch.device) -> AgentNetwork:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
         config = NetworkConfig(**meta["network"])
         with torch.device("meta"):
-            network = AgentNetwork(config, meta["obs_shape"], meta["num_actions"], self_prediction=False)
+            network = lay_out(config, meta["obs_shape"], meta["num_actions"], self_prediction=False)
         network.load_state_dict(tensors, assign=True)
     except FileNotFoundError as error:
         raise UsageError(f"{path.parent} holds no trained policy ({path.name} is missing)") from error

@@ -1,7 +1,7 @@
 """A run directory: where each file lies, and how it is written so that nothing half written is ever read.
 
-Files that are compared between runs hold no wall-clock times: `episodes.jsonl`, `metrics.jsonl` and
-`evaluations.jsonl` depend on the configuration alone; times go to `speed.jsonl`.
+Files that are compared between runs hold no wall-clock times: `episodes.jsonl`, `metrics.jsonl`,
+`evaluations.jsonl` and `diagnostics.jsonl` depend on the configuration alone; times go to `speed.jsonl`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sacbbf.disk.files import Damaged, write_atomically
 from sacbbf.disk.lease import Lease
 from sacbbf.errors import RunFailed, UsageError
 
-RECORDS = ("episodes", "metrics", "evaluations", "speed")
+RECORDS = ("episodes", "metrics", "evaluations", "diagnostics", "speed")
 PIECE = 1 << 20  # bytes read at a time
 
 
@@ -57,7 +57,7 @@ class RunDirectory:
         return self.path / "tensorboard"
 
     def record(self, name: str) -> Path:
-        """One of the line-by-line records: episodes, metrics, evaluations, speed."""
+        """One of the line-by-line records: episodes, metrics, evaluations, diagnostics, speed."""
         return self.path / f"{name}.jsonl"
 
     def prepare(self) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from sacbbf.config import AgentConfig, LossConfig, NetworkConfig, OptimiserConfig
+from sacbbf.config import AgentConfig, LossConfig, NetworkConfig, OptimiserConfig, ScheduleConfig
 from sacbbf.errors import UsageError
 from sacbbf.learner.learner import Learner
 from sacbbf.learner.noise import NoNoise
@@ -140,6 +140,7 @@ def case_config(case: Case) -> AgentConfig:
             spr_steps=steps,
             augment=False,
         ),
+        schedule=ScheduleConfig() if "policy_head.kernel" in names else ScheduleConfig(beta_start=0.0, beta_end=0.0),
         optimiser=OptimiserConfig(
             learning_rate=adamw["lr"],
             adam_beta1=adamw["b1"],

@@ -16,7 +16,7 @@ import tyro
 from sacbbf.config import AgentConfig
 from sacbbf.envs import EnvSettings, EnvSpec, make_env
 from sacbbf.errors import UsageError
-from sacbbf.presets import AGENTS, SIZES, AgentName, SizeName, preset
+from sacbbf.presets import AGENTS, BASELINES, SIZES, AgentName, SizeName, preset
 from sacbbf.rules import check_agent
 
 T = TypeVar("T")
@@ -71,6 +71,8 @@ class RunConfig:
     """CPU threads for PyTorch; 0: as many as PyTorch likes."""
     log_every: int = 200
     """Steps between records of losses and the like."""
+    diagnose_every: int = 0
+    """Steps between records of dormant units, effective rank, Q against returns, priorities; 0: none."""
     eval: EvalConfig = field(default_factory=EvalConfig)
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
     environment: EnvSettings = field(default_factory=EnvSettings)
@@ -116,9 +118,9 @@ def resolve(
         clip_rewards=spec.clip_rewards,
         device=device,
         threads=chosen.threads,
-        eval=EvalConfig(baselines=spec.game is None and agent == "sac-bbf"),
+        eval=EvalConfig(baselines=spec.game is None and agent not in BASELINES),
         environment=environment,
-        settings=preset(name, spec.kind, steps, replay_ratio),
+        settings=preset(name, spec.kind, steps, replay_ratio, agent),
     )
     return config, spec
 
@@ -152,7 +154,7 @@ def check_run(config: RunConfig) -> None:
     precision = config.settings.compute.precision
     if precision != "float32" and not config.device.startswith("cuda"):
         raise UsageError(f"compute.precision = {precision!r} is for CUDA; on {config.device} it must be 'float32'")
-    least = {"steps": 1, "seed": 0, "stack": 1, "threads": 0, "log_every": 1}
+    least = {"steps": 1, "seed": 0, "stack": 1, "threads": 0, "log_every": 1, "diagnose_every": 0}
     for name, low in least.items():
         if getattr(config, name) < low:
             raise UsageError(f"{name} = {getattr(config, name)}: must be at least {low}")

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sacbbf.learner.state import learner_bytes, read_learner, write_learner
+from sacbbf.learner.state import learner_bytes, read_learner, set_generator, write_learner
 from sacbbf.replay.state import Arrays, check_kinds, read_counters, write_counters
 from sacbbf.run.loop import Training
 from sacbbf.types import EpisodeRecord
@@ -26,6 +26,7 @@ def read_training(training: Training) -> tuple[dict[str, Arrays], dict[str, Any]
         "actions": np.array(training.actions, np.int32),
         "frame": training.frame,
         "state": training.state,
+        "noise": training.noise.generator.get_state().numpy(),
     }
     numbers = {
         "step": training.step,
@@ -47,7 +48,7 @@ def write_training(
     Raises ValueError, KeyError or TypeError if the state is not of this training's kind.
     """
     progress = dict(parts["progress"])
-    actions, frame, state = (progress.pop(name) for name in ("actions", "frame", "state"))
+    actions, frame, state, noise = (progress.pop(name) for name in ("actions", "frame", "state", "noise"))
     kinds = {"frame": (training.frame.shape, training.frame.dtype), "state": (training.state.shape, state.dtype)}
     check_kinds({"frame": frame, "state": state}, kinds)
     if actions.dtype != np.int32 or actions.ndim != 1 or (actions.size and _beyond(actions, training)):
@@ -55,6 +56,7 @@ def write_training(
     step, episodes, score = numbers["step"], numbers["episodes"], numbers["score"]
     if type(step) is not int or type(episodes) is not int or not 0 <= episodes <= step or type(score) is not float:
         raise ValueError(f"step {step!r}, episodes {episodes!r} and score {score!r} are not those of a run")
+    set_generator(training.noise.generator, noise, "acting")
     write_learner(training.learner, parts["learner"], numbers["learner"])
     schedule = training.config.settings.schedule
     if training.learner.updates != max(0, step - schedule.warmup) * schedule.replay_ratio:

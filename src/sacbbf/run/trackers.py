@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sacbbf import games
-from sacbbf.run.records import RunDirectory, read_lines
+from sacbbf.run.records import RECORDS, RunDirectory, read_lines
 
 
 def scalars(kind: str, line: dict[str, Any], game: str | None) -> dict[str, float]:
@@ -19,8 +19,8 @@ def scalars(kind: str, line: dict[str, Any], game: str | None) -> dict[str, floa
     values = {name: value for name, value in line.items() if name != "step" and isinstance(value, int | float)}
     if kind == "metrics":
         return values
-    if kind == "speed":
-        return {f"speed/{name}": value for name, value in values.items()}
+    if kind in ("speed", "diagnostics"):
+        return {f"{kind}/{name}": value for name, value in values.items()}
     group = "train" if kind == "episodes" else "evaluation"
     kept = {f"{group}/{name}": values[name] for name in ("score", "length", "mean") if name in values}
     score = values.get("score", values.get("mean"))
@@ -78,7 +78,7 @@ def rebuild_tensorboard(run: RunDirectory, game: str | None) -> None:
     for old in run.tensorboard.glob("events.out.tfevents.*"):
         old.unlink()
     board = TensorBoard(run.tensorboard, game)
-    for kind in ("metrics", "episodes", "evaluations", "speed"):
+    for kind in RECORDS:
         for line in read_lines(run.record(kind)):
             board.add(kind, line)
     board.close()

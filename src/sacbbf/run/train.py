@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,11 @@ from sacbbf.disk.lease import Lease, state_folder
 from sacbbf.envs import Environment, EnvSpec, make_env
 from sacbbf.errors import RunFailed, UsageError
 from sacbbf.policy import Logits, NetworkPolicy, Policy, uniform_policy
+from sacbbf.presets import BASELINES
 from sacbbf.run.baselines import FINALISTS, candidates, find_blind
 from sacbbf.run.checkpoint import Checkpoints
 from sacbbf.run.curve import draw_curve
+from sacbbf.run.diagnostics import diagnose
 from sacbbf.run.display import Display
 from sacbbf.run.evaluate import ROWS, Plan, evaluate, summarise
 from sacbbf.run.loop import Training
@@ -127,7 +129,7 @@ class _Run:
         """Train, evaluate, compare, and write the result."""
         config, stop = self.config, self.stop
         with Display(self.console, self.spec.game) as display:
-            if config.agent == "sac-bbf":
+            if config.agent not in BASELINES:
                 progress = self._learn(display)
             else:
                 progress = _baseline(config.agent, config, self.spec, display, stop)
@@ -168,7 +170,7 @@ class _Run:
             self.seconds_before, self.resumes = resumed.manifest.seconds, checkpoints.resumes
             if resumed.cut_off is not None:
                 recorder.add("episodes", episode_line(resumed.cut_off, training.step))
-        policy = _Interruptible(NetworkPolicy(training.learner.target, torch.device(config.device), ROWS), self.stop)
+        policy = _Interruptible(NetworkPolicy(training.learner.actor, torch.device(config.device), ROWS), self.stop)
         try:
             self._train(training, policy, recorder, checkpoints, display)
             self._save(training, recorder, checkpoints)
@@ -176,10 +178,10 @@ class _Run:
             training.close()
             recorder.close()
         learner = training.learner
-        content = policy_bytes(learner.target, config.settings.network, learner.obs_shape)
+        content = policy_bytes(learner.actor, config.settings.network, learner.obs_shape)
         self.lease.publish(self.run.policy, content, "policy")
         facts = {"steps": training.step, "updates": learner.updates, "train_episodes": training.episodes}
-        return Progress(policy, facts, config.eval.greedy)
+        return Progress(policy, facts, config.eval.greedy, config.settings.acting.epsilon_eval)
 
     def _train(
         self, training: Training, policy: Policy, recorder: Recorder, checkpoints: Checkpoints, display: Display
@@ -199,6 +201,9 @@ class _Run:
             outcome = training.advance(measure)
             if outcome.metrics:
                 recorder.add("metrics", {"step": training.step, **outcome.metrics})
+            if config.diagnose_every and training.step % config.diagnose_every == 0 and training.learner.updates:
+                found = diagnose(training.learner, training.replay, config.seed, training.step)
+                recorder.add("diagnostics", {"step": training.step, **found})
             if measure:
                 speeds = clock.lap(training.step, training.learner.updates)
                 recorder.add("speed", {"step": training.step, **speeds})
@@ -233,6 +238,7 @@ class Progress:
     policy: Policy
     facts: dict[str, Any]
     greedy: bool = False  # evaluate the most likely actions; a baseline's draws are all there is to it
+    epsilon: float = 0.0  # share of random actions in the evaluation
 
 
 @dataclass(frozen=True)
@@ -289,7 +295,7 @@ def _final_scores(
     """Return the run's final evaluation; none after an interrupt, which asked for an end and not for more play."""
     if stop.interrupted:
         return []
-    plan = _plan(config, config.eval.episodes, progress.greedy)
+    plan = replace(_plan(config, config.eval.episodes, progress.greedy), epsilon=progress.epsilon)
     display.begin(name, plan.episodes)
     scores: list[float] = []
 
@@ -307,6 +313,7 @@ def _final_scores(
 def _interval_evaluation(config: RunConfig, policy: Policy, step: int) -> dict[str, Any]:
     """Evaluate in the middle of training, with environments and generators of its own."""
     plan = _plan(config, config.eval.every_episodes, config.eval.greedy, "interval")
+    plan = replace(plan, epsilon=config.settings.acting.epsilon_eval)
     records = evaluate(policy, _maker(config), plan, lambda record: faults.reach("interval evaluation: episode"))
     summary = summarise([record.score for record in records])
     line = {"mean": summary.mean, "standard_error": summary.standard_error, "median": summary.median}

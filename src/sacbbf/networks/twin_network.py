@@ -1,0 +1,61 @@
+"""SAC-Discrete's networks: a policy and two Q networks, each with an encoder of its own, and the temperature."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from sacbbf.config import NetworkConfig
+from sacbbf.networks.encoders import flatten, make_encoder
+from sacbbf.networks.noisy import Draw
+
+
+class QNetwork(nn.Module):
+    """Q (N, A) of all actions from observations."""
+
+    def __init__(self, config: NetworkConfig, obs_shape: Sequence[int], num_actions: int) -> None:
+        super().__init__()
+        self.encoder = make_encoder(config.encoder, obs_shape, config.width_scale)
+        self.projection = nn.Linear(math.prod(self.encoder.out_shape), config.hidden_dim)
+        self.head = nn.Linear(config.hidden_dim, num_actions)
+
+    def forward(self, obs: torch.Tensor) -> torch.Tensor:
+        """Map (N, C, H, W) or (N, D) to (N, A)."""
+        return self.head(F.relu(self.projection(flatten(self.encoder(obs)))))  # type: ignore[no-any-return]
+
+
+class TwinNetwork(nn.Module):
+    """Policy, two Q networks and the logarithm of the temperature; it acts as an agent's network does."""
+
+    def __init__(self, config: NetworkConfig, obs_shape: Sequence[int], num_actions: int) -> None:
+        super().__init__()
+        self.num_actions = num_actions
+        self.num_atoms = 1
+        self.encoder = make_encoder(config.encoder, obs_shape, config.width_scale)
+        self.policy_projection = nn.Linear(math.prod(self.encoder.out_shape), config.hidden_dim)
+        self.policy_head = nn.Linear(config.hidden_dim, num_actions)
+        self.critics = nn.ModuleList(QNetwork(config, obs_shape, num_actions) for _ in range(2))
+        self.log_alpha = nn.Parameter(torch.zeros(()))
+
+    def draw_noise(self, normal: Draw | None) -> None:
+        """Do nothing: no layer is noisy."""
+
+    def encode(self, obs: torch.Tensor) -> torch.Tensor:
+        """Latents of observations, for the policy."""
+        return self.encoder(obs)  # type: ignore[no-any-return]
+
+    def policy_features(self, latent: torch.Tensor) -> torch.Tensor:
+        """The policy's projection (N, hidden) of latents (N, ...), before its relu."""
+        return self.policy_projection(flatten(latent))  # type: ignore[no-any-return]
+
+    def policy_logits(self, features: torch.Tensor) -> torch.Tensor:
+        """Logits of the policy (N, A) from its projection."""
+        return self.policy_head(F.relu(features))  # type: ignore[no-any-return]
+
+    def q_values(self, obs: torch.Tensor) -> torch.Tensor:
+        """Both networks' Q (2, N, A) of observations."""
+        return torch.stack([critic(obs) for critic in self.critics])
