@@ -84,14 +84,10 @@ def test_agents_without_noisy_layers_draw_none():
 
 def with_q(monkeypatch, online_n, target_n, online_t) -> None:
     """Let the networks say these Q (B, A, N): online and target at s_{t+n}, online at s_t."""
-    size = len(online_t)
     monkeypatch.setattr(learner_module, "next_q_logits", lambda *args: torch.tensor(online_n))
     monkeypatch.setattr(learner_module, "target_pass", lambda *args: TargetPass(torch.tensor(target_n), None))
-    monkeypatch.setattr(
-        learner_module,
-        "online_pass",
-        lambda *args: OnlinePass(torch.zeros(size, 1), torch.tensor(online_t), None, None),
-    )
+    now = OnlinePass(torch.zeros(len(online_t), 1), torch.tensor(online_t), None, None)
+    monkeypatch.setattr(learner_module, "online_pass", lambda *args: now)
 
 
 SCALAR = {

@@ -20,7 +20,7 @@ def small_run(agent: str, seed: int = 0, extra: Changes | None = None) -> RunCon
     optimiser = config.settings.optimiser
     changes: Changes = {
         "network": {"hidden_dim": 64, "width_scale": 0.5},
-        "loss": {"spr_steps": 2},
+        "loss": {"spr_steps": 1},
         "optimiser": {
             "learning_rate": 3e-3,
             "tau": max(optimiser.tau, 0.05),
@@ -29,13 +29,13 @@ def small_run(agent: str, seed: int = 0, extra: Changes | None = None) -> RunCon
         "schedule": {"warmup": 64, "reset_every": 0},
     }
     own: dict[str, Changes] = {
-        "sac-bbf": {"schedule": {"beta_start": 0.1}},
+        "sac-bbf": {"loss": {"spr_steps": 2}, "schedule": {"beta_start": 0.1}},
         "sac-discrete": {"loss": {"target_entropy": 0.3}, "replay": {"batch_size": 32}},
     }
     exploring: Changes = {"acting": {"epsilon_end": 0.1, "epsilon_decay": 200}}
     settings = change(change(config.settings, changes), own.get(agent, exploring))
     settings = change(settings, extra or {})
-    return replace(config, settings=settings, eval=EvalConfig(episodes=50), log_every=1_000)
+    return replace(config, settings=settings, eval=EvalConfig(episodes=40), log_every=1_000)
 
 
 @pytest.mark.parametrize("agent", RUNGS)

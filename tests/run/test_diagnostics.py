@@ -98,9 +98,8 @@ def test_entropy_is_the_mean_and_the_least_over_states(monkeypatch):
     layers = {"encoder": torch.ones(2, 3), "hidden": torch.eye(2)}
     monkeypatch.setattr(diagnostics, "activity", lambda *args: (layers, torch.zeros(2, 2), logits))
     found = network_metrics(None, None, None)
-    assert found["entropy_mean"] == pytest.approx(math.log(2) / 2) and found["entropy_min"] == pytest.approx(
-        0, abs=1e-6
-    )
+    assert found["entropy_mean"] == pytest.approx(math.log(2) / 2)
+    assert found["entropy_min"] == pytest.approx(0, abs=1e-6)
     assert (found["dormant_encoder"], found["dormant_hidden"], found["effective_rank"]) == (0.0, 0.0, 2.0)
 
 
