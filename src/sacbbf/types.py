@@ -15,6 +15,7 @@ Frame = npt.NDArray[Any]
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
+Arrays = dict[str, npt.NDArray[Any]]  # by name
 
 
 @dataclass(frozen=True, slots=True)

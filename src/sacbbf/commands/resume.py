@@ -11,7 +11,6 @@ import tyro
 from rich.console import Console
 
 from sacbbf.commands.train import finish
-from sacbbf.errors import UsageError
 from sacbbf.memory import keep_freed_pages
 from sacbbf.run.records import RunDirectory
 from sacbbf.run.settings import from_toml, resolve_device
@@ -42,8 +41,6 @@ def main(argv: Sequence[str]) -> int:
     """Run the command; returns the exit code."""
     keep_freed_pages()
     args = tyro.cli(ResumeArgs, args=argv, prog="sacbbf resume")
-    if args.max_hours is not None and not args.max_hours > 0:
-        raise UsageError(f"max_hours = {args.max_hours}: must be above 0")
     run = RunDirectory(args.run).require()
     config = from_toml(run.config)
     config = replace(

@@ -62,8 +62,6 @@ def main(argv: Sequence[str]) -> int:
     config = run_config(args)
     check_run(config)
     out = args.out or default_directory(config.env, config.agent, config.size, config.seed)
-    if args.max_hours is not None and not args.max_hours > 0:
-        raise UsageError(f"max_hours = {args.max_hours}: must be above 0")
     console = Console(quiet=args.quiet, soft_wrap=True)
     console.print(f"{config.agent} on {config.env}, {config.size} size, {config.steps:,} steps, seed {config.seed}")
     console.print(to_toml(config), highlight=False, markup=False)

@@ -9,8 +9,8 @@ import numpy.typing as npt
 import torch
 
 from sacbbf.learner.learner import Learner
+from sacbbf.types import Arrays
 
-Arrays = dict[str, npt.NDArray[Any]]
 MOMENTS = ("exp_avg", "exp_avg_sq")  # AdamW's, of each parameter
 
 

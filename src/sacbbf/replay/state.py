@@ -6,13 +6,12 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from sacbbf.replay.buffer import Replay
 from sacbbf.replay.sum_tree import FLOAT32_MAX
+from sacbbf.types import Arrays
 
-Arrays = dict[str, npt.NDArray[Any]]
 COLUMNS = ("actions", "rewards", "terminated", "truncated", "life_lost", "history")
 
 

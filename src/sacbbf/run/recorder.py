@@ -6,7 +6,7 @@ from typing import Any
 
 from sacbbf.disk.lease import Lease
 from sacbbf.run.records import RECORDS, JsonLines, Mark, RunDirectory, read_lines
-from sacbbf.run.trackers import TensorBoard, rebuild_tensorboard
+from sacbbf.run.trackers import begin_again
 
 
 class Recorder:
@@ -17,8 +17,7 @@ class Recorder:
         self.files = {name: JsonLines(lease, run.record(name), marks.get(name)) for name in RECORDS}
         steps = [line["step"] for line in read_lines(run.record("evaluations"))]
         self.last_evaluation: int | None = steps[-1] if steps else None
-        rebuild_tensorboard(run, game)
-        self.board = TensorBoard(run.tensorboard, game)
+        self.board = begin_again(run, game)
         lease.check()  # what is open now was not a later owner's
 
     def add(self, kind: str, line: dict[str, Any]) -> None:

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from sacbbf.learner.state import learner_bytes, read_learner, set_generator, write_learner
-from sacbbf.replay.state import Arrays, check_kinds, read_counters, write_counters
+from sacbbf.replay.state import check_kinds, read_counters, write_counters
 from sacbbf.run.loop import Training
-from sacbbf.types import EpisodeRecord
+from sacbbf.types import Arrays, EpisodeRecord
 
 SLACK = 1 << 20  # bytes for names, generators and the like
 
@@ -49,7 +49,10 @@ def write_training(
     """
     progress = dict(parts["progress"])
     actions, frame, state, noise = (progress.pop(name) for name in ("actions", "frame", "state", "noise"))
-    kinds = {"frame": (training.frame.shape, training.frame.dtype), "state": (training.state.shape, state.dtype)}
+    kinds = {
+        "frame": (training.frame.shape, training.frame.dtype),
+        "state": (training.state.shape, training.state.dtype),
+    }
     check_kinds({"frame": frame, "state": state}, kinds)
     if actions.dtype != np.int32 or actions.ndim != 1 or (actions.size and _beyond(actions, training)):
         raise ValueError("the actions of the episode in progress are not actions of this environment")

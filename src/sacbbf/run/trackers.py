@@ -73,12 +73,17 @@ class TensorBoard:
         self._file = None
 
 
-def rebuild_tensorboard(run: RunDirectory, game: str | None) -> None:
-    """Make the event files of a run again from its records."""
+def begin_again(run: RunDirectory, game: str | None) -> TensorBoard:
+    """Return a new event file in the place of a run's old ones, with all that its records hold."""
     for old in run.tensorboard.glob("events.out.tfevents.*"):
         old.unlink()
     board = TensorBoard(run.tensorboard, game)
     for kind in RECORDS:
         for line in read_lines(run.record(kind)):
             board.add(kind, line)
-    board.close()
+    return board
+
+
+def rebuild_tensorboard(run: RunDirectory, game: str | None) -> None:
+    """Make the event files of a run again from its records."""
+    begin_again(run, game).close()

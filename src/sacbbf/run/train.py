@@ -46,6 +46,8 @@ def train(config: RunConfig, out: Path, *, console: Console, max_hours: float | 
     learned by then is saved.
     """
     check_run(config)
+    if max_hours is not None and not max_hours > 0:
+        raise UsageError(f"max_hours = {max_hours}: must be above 0")
     spec = read_spec(config.env, config.environment)
     check_fit(config, spec)
     run = RunDirectory(out)
@@ -228,6 +230,7 @@ class _Run:
                 f"warning: the checkpoint at step {training.step:,} could not be written ({error.strerror or error}); "
                 "the one before stays as it is",
                 style="yellow",
+                markup=False,
             )
 
 
