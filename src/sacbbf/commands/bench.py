@@ -37,7 +37,7 @@ from sacbbf.run.settings import resolve_device
 ROUNDS: dict[SizeName, int] = {"paper": 7, "laptop": 10, "tiny": 10}
 PER_ROUND: dict[SizeName, int] = {"paper": 1, "laptop": 5, "tiny": 40}  # updates
 PASSES = 3_200  # forward passes of batch 1, as in the paper's table
-BLOCKS = 40  # that they are timed in, the two agents in turn
+BLOCKS = 400  # of passes, the two agents in turn
 STEPS = 100_000  # of the run that is projected
 WARMUP = 2_000  # of these steps, without updates
 PROJECTED = (2, 4, 8)  # replay ratios
