@@ -17,6 +17,7 @@ COMMANDS: dict[str, str] = {
     "evaluate": "play a trained policy and report its scores",
     "list": "agents, sizes, games with published scores, environments",
     "diff": "settings and scores in which two runs differ",
+    "report": "aggregate scores of many runs beside the published ones: a page, tables, plots",
     "bench": "measure how fast this machine trains",
     "verify": "compare the learner and the replay with numbers of the authors' release",
 }

@@ -1,0 +1,95 @@
+"""Environments without a human score: raw scores per agent, beside random and blind play where the runs played them."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sacbbf.bench.aggregate import Estimate, Sampling, estimate, game_means, matrix
+from sacbbf.bench.scores import Agent
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Random or blind play as the runs measured it: mean of their scores, and its standard error."""
+
+    score: float
+    standard_error: float
+    runs: int
+
+
+@dataclass(frozen=True)
+class RawRow:
+    """An agent's mean score in an environment."""
+
+    agent: str
+    score: Estimate
+    runs: int
+    gain: float | None  # (score - random) / (blind - random); None where that means nothing
+    best: bool
+
+
+@dataclass(frozen=True)
+class RawTable:
+    """One environment."""
+
+    environment: str
+    rows: tuple[RawRow, ...]
+    baselines: Mapping[str, Measured]
+
+
+def raw_tables(agents: Sequence[Agent], sampling: Sampling) -> tuple[RawTable, ...]:
+    """Return a table for each environment that has no human score."""
+    environments = sorted({environment for agent in agents for environment in agent.others})
+    return tuple(_table(environment, agents, sampling) for environment in environments)
+
+
+def _table(environment: str, agents: Sequence[Agent], sampling: Sampling) -> RawTable:
+    present = [agent for agent in agents if environment in agent.scores]
+    measured = _measured(environment, present)
+    scores = {
+        agent.name: estimate(game_means, matrix([agent.scores[environment]]), sampling=sampling)[0] for agent in present
+    }
+    best = max(score.value for score in scores.values())
+    rows = (
+        RawRow(
+            agent.name,
+            scores[agent.name],
+            len(agent.scores[environment]),
+            _gain(scores[agent.name].value, measured),
+            scores[agent.name].value == best,
+        )
+        for agent in present
+    )
+    return RawTable(environment, tuple(rows), measured)
+
+
+def _measured(environment: str, agents: Sequence[Agent]) -> dict[str, Measured]:
+    """Return the mean of what the runs measured; their standard errors are of independent evaluations."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    for agent in agents:
+        for run in agent.runs:
+            if run.config.env == environment:
+                for name, played in run.baselines.items():
+                    found.setdefault(name, []).append(played)
+    return {
+        name: Measured(
+            statistics.fmean(score for score, _ in played),
+            math.sqrt(sum(error**2 for _, error in played)) / len(played),
+            len(played),
+        )
+        for name, played in found.items()
+    }
+
+
+def _gain(score: float, measured: Mapping[str, Measured]) -> float | None:
+    """Return a score in units of what blind play gains over random play; None unless that is clearly above 0."""
+    if not {"random", "blind"} <= measured.keys():
+        return None
+    random, blind = measured["random"], measured["blind"]
+    unit = blind.score - random.score
+    if unit <= 2 * math.hypot(random.standard_error, blind.standard_error):
+        return None
+    return (score - random.score) / unit

@@ -1,0 +1,110 @@
+"""`sacbbf report`: the scores of many runs, aggregated beside the published ones: a page, tables, plots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+
+from sacbbf.bench.aggregate import Sampling
+from sacbbf.bench.report.contents import Report, build, build_published
+from sacbbf.bench.report.latex import latex
+from sacbbf.bench.report.markdown import markdown
+from sacbbf.bench.report.page import page
+from sacbbf.bench.report.plots import write_plots
+from sacbbf.bench.report.table import table
+from sacbbf.bench.report.terminal import show
+from sacbbf.bench.scores import read_scores
+from sacbbf.disk.files import write_atomically
+from sacbbf.errors import UsageError
+
+
+@dataclass(frozen=True)
+class ReportArgs:
+    """Aggregate the scores of many runs and set them beside what has been published for Atari 100K.
+
+    PATH is a run directory, a directory that holds some at any depth, or a CSV file `agent,game,seed,score`. Without
+    an output option the report is printed. Runs are the same agent if agent, size and all settings that scores depend
+    on agree; other runs are named by their differences from the preset.
+    """
+
+    paths: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[PATH ...]")] = ()
+    """Run directories, directories of them, CSV files."""
+    published: bool = False
+    """The published results alone: the paper's main table and figure, with nothing trained."""
+    html: Path | None = None
+    """Write one page that works offline."""
+    markdown: Path | None = None
+    """Write Markdown."""
+    csv: Path | None = None
+    """Write every number as a tidy CSV: a line per agent, statistic and environment."""
+    latex: Path | None = None
+    """Write a booktabs table."""
+    plots: Path | None = None
+    """Draw every figure into this directory, as PNG and SVG."""
+    agent_name: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
+    """NAME=LABEL: show the agent NAME as LABEL; just LABEL if there is one agent. May be given several times."""
+    skip_bad: bool = False
+    """Leave out what cannot be read, and list it, instead of stopping."""
+    unfinished: bool = False
+    """Take in runs that were stopped early, at the score they had."""
+    reps: int = Sampling.reps
+    """Bootstrap samples of each interval; curves and profiles have at most 2,000."""
+    seed: int = Sampling.seed
+    """Seed of the bootstrap: same input and seed, same intervals."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command; returns the exit code."""
+    args = tyro.cli(ReportArgs, args=argv, prog="sacbbf report")
+    check(args)
+    sampling = Sampling(args.reps, args.seed)
+    if args.published:
+        report = build_published(sampling)
+    else:
+        found = read_scores(args.paths, skip_bad=args.skip_bad, unfinished=args.unfinished, labels=args.agent_name)
+        report = build(found, sampling)
+    write(args, report)
+    return 0
+
+
+def check(args: ReportArgs) -> None:
+    """Raise UsageError for words that do not go together, before anything is computed."""
+    if args.published == bool(args.paths):
+        raise UsageError("give run directories or CSV files, or --published for the published results alone")
+    if args.published and args.agent_name:
+        raise UsageError("agent_name: is for agents of your own, not for --published")
+    if args.reps < 100:
+        raise UsageError(f"reps = {args.reps}: must be at least 100")
+    if not 0 <= args.seed < 2**32:
+        raise UsageError(f"seed = {args.seed}: must be in 0 .. 2**32 - 1")
+    for name in ("html", "markdown", "csv", "latex"):
+        path = getattr(args, name)
+        if path is not None and (path.is_dir() or not path.parent.is_dir()):
+            what = "is a directory" if path.is_dir() else f"there is no directory {path.parent}"
+            raise UsageError(f"{name} = {path}: {what}; give the path of a file in a directory that exists")
+
+
+def write(args: ReportArgs, report: Report) -> None:
+    """Write what was asked for and say so, or print the report."""
+    console = Console(width=None if Console().is_terminal else 160)
+    writers: dict[str, Callable[[Report], str]] = {
+        "html": page, "markdown": markdown, "csv": table, "latex": latex,
+    }  # fmt: skip
+    chosen = [name for name in writers if getattr(args, name) is not None]
+    if not chosen and args.plots is None:
+        show(report, console)
+        return
+    for line in report.left_out:
+        console.print(f"left out: {line}", highlight=False, markup=False, soft_wrap=True)
+    for name in chosen:
+        path: Path = getattr(args, name)
+        write_atomically(path, writers[name](report).encode())
+        console.print(f"{name}: {path}", highlight=False, markup=False, soft_wrap=True)
+    if args.plots is not None:
+        files = write_plots(report, args.plots)
+        console.print(f"plots: {len(files)} files in {args.plots}", highlight=False, markup=False, soft_wrap=True)
