@@ -118,3 +118,9 @@ def test_bench_prints_and_writes(tmp_path, capsys, monkeypatch):
 def test_bad_repeats_are_refused(capsys):
     assert run(["bench", "--repeats", "-1"]) == 2
     assert "repeats = -1" in capsys.readouterr().err
+
+
+def test_compiled_subjects_ask_for_compilation():
+    asked = [subject.config.compute.compile for subject in make_subjects("tiny", CPU, compiled=True).values()]
+    assert asked == [True, True]
+    assert not any(subject.config.compute.compile for subject in make_subjects("tiny", CPU).values())

@@ -7,7 +7,7 @@ neighbour on the same machine slows them alike.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -123,12 +123,15 @@ class Rounds:
     ratio: Spread  # SAC-BBF's update over BBF's, round by round
 
 
-def make_subjects(size: SizeName, device: torch.device) -> dict[str, Subject]:
-    """Return SAC-BBF and BBF at a size, one update per call."""
+def make_subjects(size: SizeName, device: torch.device, compiled: bool = False) -> dict[str, Subject]:
+    """Return SAC-BBF and BBF at a size, one update per call; `compiled` by torch.compile where a setting allows it."""
     load = WORKLOADS[size]
     agents: tuple[AgentName, AgentName] = ("sac-bbf", "bbf")
     configs = {name: preset(size, load.kind, 100_000, replay_ratio=1, agent=name) for name in agents}
-    return {name: Subject(config, load, device) for name, config in configs.items()}
+    return {
+        name: Subject(replace(config, compute=replace(config.compute, compile=compiled)), load, device)
+        for name, config in configs.items()
+    }
 
 
 def measure_updates(

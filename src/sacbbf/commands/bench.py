@@ -60,6 +60,8 @@ class BenchArgs:
     """auto, cpu, cuda, cuda:N or mps."""
     threads: int | None = None
     """CPU threads for PyTorch; by default the size's own, 0: as many as PyTorch likes."""
+    compile: bool = False
+    """Compile encoders and transition models, as --compute.compile does in training."""
     json: Path | None = None
     """Write all figures to this file too."""
 
@@ -75,7 +77,7 @@ def main(argv: Sequence[str]) -> int:
     if threads:
         torch.set_num_threads(threads)
     repeats = args.repeats or ROUNDS[args.size]
-    figures = measure(args.size, device, repeats)
+    figures = measure(args.size, device, repeats, args.compile)
     console = Console(width=None if Console().is_terminal else 110)
     show(console, args, figures)
     if args.json is not None:
@@ -96,11 +98,11 @@ class Figures:
     peak_memory: int  # bytes, of a whole run on the CPU
 
 
-def measure(size: SizeName, device: torch.device, repeats: int) -> Figures:
+def measure(size: SizeName, device: torch.device, repeats: int, compiled: bool = False) -> Figures:
     """Measure everything, with a progress display."""
     load = WORKLOADS[size]
     with Display(Console(stderr=True), None) as display:
-        subjects = make_subjects(size, device)
+        subjects = make_subjects(size, device, compiled)
         display.begin("updates", repeats + WARM_UPS)
         rounds = measure_updates(subjects, device, repeats, PER_ROUND[size], display.advance)
         display.begin("acting", BLOCKS)
