@@ -18,6 +18,8 @@ COMMANDS: dict[str, str] = {
     "list": "agents, sizes, games with published scores, environments",
     "diff": "settings and scores in which two runs differ",
     "report": "aggregate scores of many runs beside the published ones: a page, tables, plots",
+    "sweep": "run games x agents x settings x seeds, on one machine or a cluster",
+    "reproduce": "a table of the paper as a sweep and a report",
     "bench": "measure how fast this machine trains",
     "verify": "compare the learner and the replay with numbers of the authors' release",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,6 +49,21 @@ def find_runs(path: Path) -> list[Path]:
         return [path]
     below = sorted(entry for entry in path.iterdir() if entry.is_dir() and not entry.name.startswith("."))
     return [run for entry in below for run in find_runs(entry)]
+
+
+def sweep_notes(runs: list[Path]) -> list[str]:
+    """Return what the sweeps that runs belong to (SWEEP/runs/AGENT/ENV/seedN) say of themselves."""
+    notes = []
+    for manifest in sorted({run.parents[3] / "sweep.json" for run in runs if len(run.parents) > 3}):
+        try:
+            note = json.loads(manifest.read_bytes())["spec"]["note"]
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UsageError(f"{manifest} is not the manifest of a sweep: {error!r}") from error
+        if note:
+            notes.append(str(note))
+    return notes
 
 
 def read_run(path: Path) -> RunScore | str:

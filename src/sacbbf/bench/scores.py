@@ -13,7 +13,7 @@ from pathlib import Path
 
 from sacbbf import games
 from sacbbf.bench.grouping import group_names
-from sacbbf.bench.run_scores import RunScore, find_runs, read_run
+from sacbbf.bench.run_scores import RunScore, find_runs, read_run, sweep_notes
 from sacbbf.errors import UsageError
 
 COLUMNS = ("agent", "game", "seed", "score")
@@ -46,10 +46,11 @@ class Agent:
 
 @dataclass(frozen=True)
 class Found:
-    """What was read: agents, and in words what was left out."""
+    """What was read: agents, and in words what was left out and what sweeps say of themselves."""
 
     agents: tuple[Agent, ...]
     left_out: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ class _Reading:
     runs: list[RunScore] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     def check(self) -> None:
         """Raise UsageError for the faults, unless they are to be skipped."""
@@ -108,7 +110,7 @@ def read_scores(
     if not entries:
         reasons = "".join(f"\n  {line}" for line in left_out)
         raise UsageError(f"nothing to report in {', '.join(map(str, paths))}{':' if reasons else ''}{reasons}")
-    return Found(tuple(_rename(_gather(entries), labels)), left_out)
+    return Found(tuple(_rename(_gather(entries), labels)), left_out, tuple(dict.fromkeys(reading.notes)))
 
 
 # --- run directories ----------------------------------------------------------------------------------------------
@@ -116,6 +118,7 @@ def read_scores(
 
 def _read_directory(path: Path, unfinished: bool, seen: set[Path], reading: _Reading) -> None:
     runs = find_runs(path)
+    reading.notes += sweep_notes(runs)
     if not runs:
         empty = not any(path.iterdir())
         what = "is empty" if empty else "holds no run, at any depth"

@@ -92,14 +92,18 @@ def resolve(
     replay_ratio: int | None = None,
     device: str = "auto",
     environment: EnvSettings | None = None,
+    known: EnvSpec | None = None,
 ) -> tuple[RunConfig, EnvSpec]:
-    """Return the run that a few words describe, every other setting at its preset, and its environment's spec."""
+    """Return the run that a few words describe, every other setting at its preset, and its environment's spec.
+
+    The environment is built to read its spec, unless that is known.
+    """
     if agent not in AGENTS:
         raise UsageError(f"agent = {agent!r}: must be one of {', '.join(AGENTS)}")
     if size is not None and size not in SIZES:
         raise UsageError(f"size = {size!r}: must be one of {', '.join(SIZES)}")
     environment = environment or EnvSettings()
-    spec = read_spec(env, environment)
+    spec = known or read_spec(env, environment)
     device = resolve_device(device)
     name = size or ("tiny" if spec.kind != "image" else "laptop" if device == "cpu" else "paper")
     chosen = SIZES[name]

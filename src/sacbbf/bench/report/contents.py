@@ -138,7 +138,7 @@ def build(found: Found, sampling: Sampling) -> Report:
         table=game_table(covered, own, references, sampling),
         raw=raw_tables(own, sampling),
         curves=tuple(curve for agent in own for curve in learning_curves(agent, quick)),
-        notes=tuple(note for agent in own for note in agent_notes(agent)),
+        notes=(*found.notes, *(note for agent in own for note in agent_notes(agent))),
         left_out=found.left_out,
         sampling=sampling,
         printed={},

@@ -1,0 +1,235 @@
+"""`sacbbf sweep`: many runs as one piece of work that can be stopped, moved and resumed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Literal
+
+import torch
+import tyro
+from rich.console import Console
+
+from sacbbf.errors import UsageError
+from sacbbf.presets import SIZES, SizeName
+from sacbbf.run.settings import resolve_device
+from sacbbf.run.stop import Stop, ending_cleanly
+from sacbbf.sweep.directory import SweepDirectory
+from sacbbf.sweep.drive import Driver, Totals
+from sacbbf.sweep.executor import Executor, LocalExecutor
+from sacbbf.sweep.spec import (
+    Cell,
+    Spec,
+    check,
+    fitting_size,
+    parse_games,
+    parse_seeds,
+    parse_settings,
+    parse_variants,
+)
+from sacbbf.sweep.status import sweep_states
+from sacbbf.sweep.table import LiveTable, details, duration, overview, time_left
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Who does the work."""
+
+    executor: Literal["local", "ray", "slurm"] = "local"
+    """local: processes on this machine; ray: a Ray cluster; slurm: job arrays."""
+    workers: int | None = None
+    """Cells at a time. local: by default as many as there are cores for, two per GPU at most as asked; ray: as many as
+    fit the cluster; slurm: the array's limit, none by default."""
+    retries: int = 2
+    """How often a cell may fail in a row without getting on before it is given up; the rest goes on."""
+    per_gpu: int = 1
+    """Cells that share a GPU."""
+    cpus_per_run: int | None = None
+    """ray, slurm: CPUs of each cell; by default its threads."""
+    address: str | None = None
+    """ray: address of the cluster, `auto` for the one this machine belongs to; by default a new one is started here."""
+    slurm_partition: str | None = None
+    """slurm: the partition."""
+    slurm_hours: float = 24.0
+    """slurm: time limit of a job; one that reaches it is queued again and goes on."""
+
+
+@dataclass(frozen=True)
+class SweepArgs(Workers):
+    """Run games x agents x settings x seeds into one directory; stopped at any moment, it goes on when started again.
+
+    Each cell is an ordinary run directory, DIR/runs/AGENT/GAME/seedN. Finished cells are left alone, interrupted ones
+    resume from their checkpoint, failed ones are tried again. `sacbbf sweep DIR` alone goes on with the sweep in DIR;
+    more games, agents or seeds may be added to it. `sacbbf report DIR` reports it.
+    """
+
+    directory: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")] = tyro.MISSING
+    """The sweep's directory."""
+    games: str | None = None
+    """atari26, minatar, paper-subset:SEED (the paper's draw of five), or names: Pong,Boxing."""
+    agents: str = "sac-bbf"
+    """Agents between commas."""
+    seeds: str = "5"
+    """5 (0 to 4), 3-7, or 0,2,9."""
+    vary: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
+    """NAME=VALUE,VALUE: a setting to vary, as in replay_ratio=1,2,4; several make all combinations."""
+    set: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
+    """NAME=VALUE: a setting of all cells, as in eval.episodes=20."""
+    size: SizeName | None = None
+    """Size of all cells; by default the one that fits the environment and the machine."""
+    steps: int | None = None
+    """Environment steps of each cell; by default the size's."""
+    device: str = "auto"
+    """Device of all cells: auto, cpu, cuda or mps."""
+    threads: int | None = None
+    """CPU threads of each cell; by default its share of the cores."""
+    status: bool = False
+    """Print how far the sweep in DIR has come, from any terminal; nothing is run."""
+    dry_run: bool = False
+    """Print the cells; nothing is run or written."""
+    quiet: bool = False
+    """Print the summary only."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command; returns the exit code."""
+    args = tyro.cli(SweepArgs, args=argv, prog="sacbbf sweep")
+    directory = SweepDirectory(args.directory.absolute())
+    console = Console(quiet=args.quiet, soft_wrap=True)
+    if args.status:
+        print_status(directory, Console())
+        return 0
+    spec = read_words(args, directory)
+    if args.dry_run:
+        print_cells(spec, Console())
+        return 0
+    return carry_out(directory, spec, args, console)
+
+
+def read_words(args: SweepArgs, directory: SweepDirectory) -> Spec:
+    """Return the sweep that the flags describe; without games, the one that lies in the directory."""
+    if args.games is None:
+        blank = SweepArgs(directory=args.directory)
+        words = ("agents", "seeds", "vary", "set", "size", "steps", "device", "threads")
+        given = [name for name in words if getattr(args, name) != getattr(blank, name)]
+        if given and directory.manifest.exists():
+            raise UsageError(
+                f"{', '.join(given)}: describe a sweep, which takes --games too; sacbbf sweep {args.directory} alone "
+                "goes on with the one there"
+            )
+        if not directory.manifest.exists():
+            raise UsageError("which games? --games takes atari26, minatar, paper-subset:SEED, or names: Pong,Boxing")
+        return directory.read()
+    envs = parse_games(args.games)
+    device = device_of(args)
+    size = args.size or fitting_size(envs, device)
+    spec = Spec(
+        envs=envs,
+        variants=parse_variants(args.agents, args.vary),
+        seeds=parse_seeds(args.seeds),
+        size=size,
+        steps=SIZES[size].steps if args.steps is None else args.steps,
+        settings=parse_settings(args.set),
+        threads=args.threads,
+        device=device,
+    )
+    if args.threads is None:
+        known = directory.read().threads if directory.manifest.exists() else share_of_cores(spec, args)
+        spec = replace(spec, threads=known)
+    check(spec)
+    return spec
+
+
+def device_of(args: SweepArgs) -> str:
+    """Return the device of all cells: resolved here if they run here, else as it was given."""
+    return resolve_device(args.device) if args.executor == "local" else args.device
+
+
+def share_of_cores(spec: Spec, args: Workers) -> int:
+    """Return the threads of each cell: what its size asks for, and no more than its share of the cores."""
+    cores = os.cpu_count() or 1
+    asked = SIZES[spec.size].threads or cores
+    return max(1, min(asked, cores // (args.workers or 1)))
+
+
+def carry_out(directory: SweepDirectory, spec: Spec, args: Workers, console: Console) -> int:
+    """Store a sweep, run what is not finished of it, and print a summary; returns the exit code."""
+    check_workers(args)
+    directory.begin(spec)
+    cells = spec.cells()
+    directory.try_again(cells)
+    states = sweep_states(directory, cells)
+    open_cells = [state.cell for state in states if state.state != "finished"]
+    stop = Stop()
+    totals = Totals()
+    if open_cells:
+        executor = make_executor(directory, spec, args, len(open_cells))
+        try:
+            with ending_cleanly(stop), LiveTable(console, directory, spec, states) as table:
+                totals = Driver(directory, executor, table, args.retries).run(open_cells, stop)
+        finally:
+            executor.close()
+    print_status(directory, Console(soft_wrap=True))
+    if stop.interrupted:
+        return 130
+    return 0 if len(totals.finished) == len(open_cells) else 1
+
+
+def check_workers(args: Workers) -> None:
+    """Raise UsageError for numbers that make no sense; called before anything is written."""
+    for name, least in (("retries", 0), ("workers", 1), ("per_gpu", 1), ("cpus_per_run", 1)):
+        number = getattr(args, name)
+        if number is not None and number < least:
+            raise UsageError(f"{name} = {number}: must be at least {least}")
+    if not args.slurm_hours > 0:
+        raise UsageError(f"slurm_hours = {args.slurm_hours}: must be above 0")
+
+
+def make_executor(directory: SweepDirectory, spec: Spec, args: Workers, cells: int) -> Executor:
+    """Return the executor that the flags ask for."""
+    threads = spec.threads or 1
+    on_gpu = spec.device.startswith("cuda") or (spec.device == "auto" and torch.cuda.is_available())
+    if args.executor == "local":
+        gpus = torch.cuda.device_count() if on_gpu else 0
+        fitting = gpus * args.per_gpu if gpus else max(1, (os.cpu_count() or 1) // threads)
+        return LocalExecutor(directory, min(args.workers or fitting, cells), gpus)
+    cpus = args.cpus_per_run or threads
+    gpu_share = 1 / args.per_gpu if on_gpu else 0.0
+    if args.executor == "ray":
+        from sacbbf.sweep.ray_executor import RayExecutor
+
+        return RayExecutor(directory, address=args.address, workers=args.workers, cpus=cpus, gpus=gpu_share)
+    from sacbbf.sweep.slurm_executor import SlurmExecutor
+
+    return SlurmExecutor(
+        directory,
+        workers=args.workers,
+        cpus=cpus,
+        gpus=1 if on_gpu else 0,
+        partition=args.slurm_partition,
+        hours=args.slurm_hours,
+    )
+
+
+def print_status(directory: SweepDirectory, console: Console) -> None:
+    """Print how far a sweep has come."""
+    spec = directory.read()
+    states = sweep_states(directory, spec.cells())
+    console.print(overview(states, spec))
+    for line in details(states, spec):
+        console.print(line, markup=False, highlight=False)
+    left = time_left(states, spec)
+    if left is not None:
+        console.print(f"about {duration(left)} left", highlight=False)
+    if all(state.state == "finished" for state in states):
+        console.print(f"all {len(states)} cells are finished: sacbbf report {directory.path}", highlight=False)
+
+
+def print_cells(spec: Spec, console: Console) -> None:
+    """Print the cells of a sweep."""
+    cells: list[Cell] = spec.cells()
+    for cell in cells:
+        console.print(cell.name, markup=False, highlight=False, soft_wrap=True)
+    console.print(f"{len(cells)} cells", highlight=False)

@@ -1,0 +1,102 @@
+"""The paper's tables as sweeps: games, agents, settings and seeds of each, at the paper's scale or below it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from sacbbf import games
+from sacbbf.presets import SIZES, Kind, SizeName, preset
+from sacbbf.sweep.spec import Spec, Variant, paper_subset, parse_games
+
+TableName = Literal["main", "variance-reduction", "annealing", "rr-scaling"]
+ScaleName = Literal["paper", "laptop", "minatar"]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How large a reproduction is."""
+
+    size: SizeName
+    kind: Kind
+    seeds: int
+    ratio: float  # replay ratios are the paper's times this
+    games: str | None = None  # instead of the paper's
+    words: str = ""  # what sets it apart from the paper
+
+    def replay_ratio(self, paper: int) -> int:
+        """Return the replay ratio that stands for one of the paper's."""
+        return max(1, round(self.ratio * paper))
+
+
+SCALES: dict[ScaleName, Scale] = {
+    "paper": Scale("paper", "image", 10, 1.0),
+    "laptop": Scale("laptop", "image", 3, 0.5, words="the laptop size, fewer steps, half the replay ratio"),
+    "minatar": Scale("tiny", "grid", 5, 0.5, "minatar", "MinAtar's games, the tiny size, half the replay ratio"),
+}
+
+
+def _main(scale: Scale) -> list[Variant]:
+    own = [Variant("sac-discrete", label="SAC-Discrete"), Variant("sr-spr", label="SR-SPR")]
+    return [*own, _ratio("bbf", 8, scale), _ratio("bbf", 2, scale), _ratio("sac-bbf", 2, scale)]
+
+
+def _variance_reduction(scale: Scale) -> list[Variant]:
+    without = Variant("sac-bbf", {"loss.variance_reduction": False}, "SAC-BBF-without-variance-reduction")
+    return [without, Variant("sac-bbf", label="SAC-BBF")]
+
+
+def _annealing(scale: Scale) -> list[Variant]:
+    start = preset(scale.size, scale.kind, SIZES[scale.size].steps).schedule.beta_start
+    constant = {"schedule.beta_end": start}
+    return [
+        Variant("sac-bbf", {**constant, "eval.greedy": True}, "SAC-BBF-constant-beta-greedy"),
+        Variant("sac-bbf", constant, "SAC-BBF-constant-beta-sampled"),
+        Variant("sac-bbf", label="SAC-BBF"),
+    ]
+
+
+def _rr_scaling(scale: Scale) -> list[Variant]:
+    return [_ratio("bbf", 2, scale), _ratio("bbf", 8, scale), _ratio("sac-bbf", 2, scale), _ratio("sac-bbf", 4, scale)]
+
+
+def _ratio(agent: str, paper: int, scale: Scale) -> Variant:
+    ratio = scale.replay_ratio(paper)
+    return Variant(agent, {"replay_ratio": ratio}, f"{agent.upper()}-RR{ratio}")
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """A table of the paper: what it compares, on which games."""
+
+    summary: str
+    variants: Callable[[Scale], list[Variant]]
+    subset: int | None  # seed of the draw of five games; None: all 26
+
+
+TABLES: dict[TableName, PaperTable] = {
+    "main": PaperTable("every agent on all 26 games (EfficientZero's scores are quoted)", _main, None),
+    "variance-reduction": PaperTable("SAC-BBF without and with variance reduction", _variance_reduction, 3),
+    "annealing": PaperTable("constant beta, greedy and sampled evaluation, against annealed beta", _annealing, 2),
+    "rr-scaling": PaperTable("BBF and SAC-BBF by replay ratio", _rr_scaling, 1),
+}
+
+
+def table_spec(table: TableName, scale_name: ScaleName = "paper") -> Spec:
+    """Return a table of the paper as a sweep."""
+    scale, wanted = SCALES[scale_name], TABLES[table]
+    if scale.games is not None:
+        envs = parse_games(scale.games)
+    else:
+        envs = games.GAMES if wanted.subset is None else paper_subset(wanted.subset)
+    note = f"Scaled down: {scale.words}. These are not the paper's conditions." if scale.words else ""
+    return Spec(
+        envs=envs,
+        variants=tuple(wanted.variants(scale)),
+        seeds=tuple(range(scale.seeds)),
+        size=scale.size,
+        steps=SIZES[scale.size].steps,
+        settings={"eval.episodes": 100},
+        note=note,
+    )

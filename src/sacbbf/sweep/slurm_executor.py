@@ -1,0 +1,107 @@
+"""Cells as Slurm jobs, through submitit: one array for all that are ready; a preempted job is queued again.
+
+The sweep's directory must lie on a disk that all nodes share.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from sacbbf.errors import UsageError
+from sacbbf.sweep.directory import SweepDirectory
+from sacbbf.sweep.spec import Cell
+from sacbbf.sweep.work import Outcome, work_on
+
+try:
+    import submitit
+except ImportError as error:
+    raise UsageError(
+        f"executor = 'slurm': submitit is not installed here: pip install 'sacbbf[slurm]' ({error})"
+    ) from error
+
+TRIES = 1_000  # times that a job may be queued again after a preemption or a time limit
+
+
+class CellJob:
+    """What a job does; queued again, it does the same, which goes on from the checkpoint."""
+
+    def __init__(self, path: str, name: str) -> None:
+        self.path, self.name = path, name
+
+    def __call__(self) -> tuple[str, str]:
+        """Work on the cell."""
+        outcome = work_on(Path(self.path), self.name)
+        return outcome.kind, outcome.why
+
+    def checkpoint(self) -> Any:
+        """What to queue when the job is preempted or out of time; submitit calls this."""
+        return submitit.helpers.DelayedSubmission(self)
+
+
+class SlurmExecutor:
+    """A job for each cell. Jobs that were started in one go make an array."""
+
+    def __init__(
+        self,
+        directory: SweepDirectory,
+        *,
+        workers: int | None,
+        cpus: int,
+        gpus: int,
+        partition: str | None,
+        hours: float,
+        cluster: str = "slurm",
+    ) -> None:
+        self.directory, self.workers = directory, workers
+        try:
+            self._executor = submitit.AutoExecutor(
+                folder=directory.path / "slurm" / "%j", cluster=cluster, slurm_max_num_timeout=TRIES
+            )
+        except RuntimeError as error:
+            raise UsageError(f"executor = 'slurm': there is no Slurm on this machine ({error})") from error
+        own = {"slurm_partition": partition} if partition else {}
+        limit = {"slurm_array_parallelism": workers} if workers else {}
+        self._executor.update_parameters(
+            name="sacbbf", cpus_per_task=cpus, gpus_per_node=gpus, timeout_min=max(1, round(60 * hours)), **own, **limit
+        )
+        self._new: list[Cell] = []
+        self._jobs: list[tuple[Cell, Any]] = []
+
+    def free(self) -> bool:
+        """Always: Slurm keeps the queue."""
+        return True
+
+    def start(self, cell: Cell) -> None:
+        """Take a cell into the next array."""
+        self._new.append(cell)
+
+    def ended(self) -> list[tuple[Cell, Outcome]]:
+        """Submit what was started since the last call, and return the cells whose jobs have ended."""
+        if self._new:
+            calls = [CellJob(str(self.directory.path), cell.name) for cell in self._new]
+            with self._executor.batch():
+                jobs = [self._executor.submit(call) for call in calls]
+            self._jobs += zip(self._new, jobs, strict=True)
+            self._new = []
+        over = [(cell, job) for cell, job in self._jobs if job.done()]
+        self._jobs = [entry for entry in self._jobs if entry not in over]
+        return [(cell, _outcome(job)) for cell, job in over]
+
+    def stop(self) -> None:
+        """Cancel all jobs: Slurm sends each a signal, and what was saved by then stays."""
+        for _, job in self._jobs:
+            job.cancel()
+
+    def close(self) -> None:
+        """Cancel what is left."""
+        self.stop()
+
+
+def _outcome(job: Any) -> Outcome:
+    """Return what a job said of its work, or what became of it."""
+    try:
+        kind, why = job.result()
+    except Exception as error:  # submitit has several kinds, and passes on the job's own
+        return Outcome("failed", str(error).strip() or type(error).__name__)
+    return Outcome(kind, why)

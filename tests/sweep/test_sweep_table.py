@@ -1,0 +1,130 @@
+"""A sweep on the terminal: counts, the time left, and a line for each cell that has ended."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+from small_sweep import CARTPOLE, STEPS, begun, put_result, small_spec
+
+from sacbbf.sweep import table as tables
+from sacbbf.sweep.spec import Cell, Variant
+from sacbbf.sweep.status import CellState
+from sacbbf.sweep.table import LiveTable, details, duration, overview, time_left
+from sacbbf.sweep.work import Outcome
+
+SPEC = small_spec(4, variants=(Variant("sac-bbf"), Variant("blind")))
+
+
+def cell(seed, agent="sac-bbf"):
+    return Cell(Variant(agent), CARTPOLE, seed)
+
+
+STATES = [
+    CellState(cell(0), "finished", STEPS, score=1.0),
+    CellState(cell(1), "running", 50, 10.0),
+    CellState(cell(2), "failed", 30, why="[no] luck"),
+    CellState(cell(3), "waiting"),
+    CellState(cell(0, "blind"), "finished", 7_000, score=1.0),
+    CellState(cell(1, "blind"), "stopped"),
+]
+
+
+def printed(thing):
+    out = io.StringIO()
+    Console(file=out, width=120).print(thing)
+    return out.getvalue()
+
+
+def rows(states):
+    lines = [line.split("│") for line in printed(overview(states, SPEC)).splitlines() if "│" in line]
+    return {line[1].strip(): [part.strip() for part in line[2:-1]] for line in lines}
+
+
+def test_the_table_counts_states_and_steps():
+    assert rows(STATES) == {
+        "sac-bbf": ["1", "1", "-", "1", "1", "230/600"],
+        "blind": ["1", "-", "1", "-", "-", "0/0"],
+        "all": ["2", "1", "1", "1", "1", "230/600"],
+    }
+
+
+def test_a_single_variant_needs_no_sum():
+    assert list(rows(STATES[:4])) == ["sac-bbf"]
+
+
+def test_cells_at_work_and_failed_ones_have_a_line():
+    name = "sac-bbf/CartPole-v1/seed"
+    assert details(STATES, SPEC) == [f"{name}1: 50/150 steps, 10.0 steps/s", f"{name}2 failed: [no] luck"]
+    assert details([CellState(cell(0), "running", STEPS)], SPEC) == [f"{name}0: evaluating"]
+
+
+def test_a_long_list_of_failures_is_cut():
+    lines = details([CellState(cell(seed), "failed", why="x") for seed in range(23)], SPEC)
+    assert len(lines) == 21 and lines[-1] == "and 3 more that failed"
+
+
+def test_the_time_left_is_that_of_cells_which_are_neither_finished_nor_given_up():
+    assert time_left(STATES, SPEC) == (100 + 150) / 10
+    assert time_left([STATES[0], STATES[3]], SPEC) is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0, "less than a minute"),
+        (29, "less than a minute"),
+        (60, "1 min"),
+        (3_599, "1 h"),
+        (5_400, "1 h 30 min"),
+        (86_400, "1 d"),
+        (93_600 + 120, "1 d 2 h"),
+    ],
+)
+def test_times_are_short_words(seconds, words):
+    assert duration(seconds) == words
+
+
+@pytest.fixture
+def live(tmp_path):
+    """A table without a terminal, and what it prints."""
+    spec = small_spec(2)
+    directory = begun(tmp_path / "sweep", spec)
+    out = io.StringIO()
+    states = [CellState(one, "waiting") for one in spec.cells()]
+    with LiveTable(Console(file=out, width=40), directory, spec, states) as table:
+        yield table, out
+
+
+def test_without_a_terminal_each_cell_that_ends_has_a_line(live):
+    table, out = live
+    first, second = table.spec.cells()
+    for one in (first, second):
+        table.started(one)
+    table.tick()
+    assert out.getvalue() == ""
+    put_result(table.directory, first)
+    table.ended(first, Outcome("finished"), "score 1.50")
+    table.ended(second, Outcome("failed", "no [luck]"), "given up after 3 attempts")
+    assert out.getvalue().splitlines() == [
+        f"[1/2] {first.name} finished score 1.50",
+        f"[1/2] {second.name} failed: no [luck]; given up after 3 attempts",
+    ]
+
+
+def test_without_a_terminal_there_is_a_line_from_time_to_time(live, monkeypatch):
+    table, out = live
+    monkeypatch.setattr(tables, "LOOK_EVERY", 0.0)
+    monkeypatch.setattr(tables, "LINE_EVERY", 0.0)
+    table.started(table.spec.cells()[0])
+    table.tick()
+    assert out.getvalue() == "0/300 steps, 1 at work, time left unknown\n"
+
+
+def test_the_view_shows_the_table_the_cells_at_work_and_the_time_left(live):
+    table, _ = live
+    first = table.spec.cells()[0]
+    table.started(first)
+    text = printed(table.view())
+    assert f"{first.name}: 0/150 steps" in text and "time left unknown" in text and "agent" in text
