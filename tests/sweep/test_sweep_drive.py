@@ -116,7 +116,10 @@ def test_a_cell_that_fails_is_given_up_after_its_retries_and_the_rest_goes_on(re
     note = directory.read_failure(cells[1])
     assert (note["why"], note["attempts"]) == ("no luck", retries + 1)
     left = [f"trying again, {count} of {retries} retries left" for count in range(retries, 0, -1)]
-    assert [words for _, words in listener.told[1]] == [*left, f"given up after {retries + 1} attempts"]
+    assert [words for _, words in listener.told[1]] == [
+        *left,
+        f"given up after {retries + 1} attempt{'s' * (retries > 0)}",
+    ]
 
 
 def test_a_cell_that_fails_once_finishes_and_no_failure_is_noted(directory, cells):

@@ -43,7 +43,7 @@ def test_columns_differ_in_what_the_table_compares(table):
         == {
             "main": {
                 "SAC-Discrete": ("sac-discrete", 1, False, False, 0.0),
-                "SR-SPR": ("sr-spr", 16, False, False, 0.0),
+                "SR-SPR-RR16": ("sr-spr", 16, False, False, 0.0),
                 "BBF-RR8": ("bbf", 8, False, False, 0.0),
                 "BBF-RR2": ("bbf", 2, False, False, 0.0),
                 "SAC-BBF-RR2": ("sac-bbf", 2, True, False, 0.0),

@@ -38,8 +38,8 @@ SCALES: dict[ScaleName, Scale] = {
 
 
 def _main(scale: Scale) -> list[Variant]:
-    own = [Variant("sac-discrete", label="SAC-Discrete"), Variant("sr-spr", label="SR-SPR")]
-    return [*own, _ratio("bbf", 8, scale), _ratio("bbf", 2, scale), _ratio("sac-bbf", 2, scale)]
+    columns = [("sr-spr", 16), ("bbf", 8), ("bbf", 2), ("sac-bbf", 2)]
+    return [Variant("sac-discrete", label="SAC-Discrete"), *(_ratio(agent, ratio, scale) for agent, ratio in columns)]
 
 
 def _variance_reduction(scale: Scale) -> list[Variant]:
