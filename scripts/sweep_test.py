@@ -3,8 +3,8 @@
     python scripts/sweep_test.py [--ray] [--steps 2000] [--keep DIR]
 
 MinAtar's five games x two agents x two seeds on two workers. The sweep and its workers are killed with SIGKILL when
-half of the cells are finished. With --ray the second sweep runs on a local Ray cluster of three nodes instead, one of which
-is killed then. Configuration, policy, records and scores of all cells must be the same, byte for byte.
+half of the cells are finished. With --ray the second sweep runs on a local Ray cluster of three nodes instead, one of
+which is killed then. Configuration, policy, records and scores of all cells must be the same, byte for byte.
 """
 
 from __future__ import annotations
