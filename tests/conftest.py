@@ -1,4 +1,4 @@
-"""Registers the toy environments by name, makes the one finished run that many tests look at, arms crash points."""
+"""Registers the toy environments by name, makes the finished runs that many tests look at, arms crash points."""
 
 from __future__ import annotations
 
@@ -14,6 +14,14 @@ def finished_run(tmp_path_factory) -> RunDirectory:
     """A short run on Identity with evaluations at steps 50, 100 and 150. Not to be written to."""
     out = tmp_path_factory.mktemp("runs") / "finished"
     run_quietly(toy_config("Identity", 200, every=50), out)
+    return RunDirectory(out)
+
+
+@pytest.fixture(scope="session")
+def drawn_run(tmp_path_factory) -> RunDirectory:
+    """A short run on a toy that has pictures. Not to be written to."""
+    out = tmp_path_factory.mktemp("runs") / "drawn"
+    run_quietly(toy_config("Drawn", 80), out)
     return RunDirectory(out)
 
 

@@ -157,6 +157,21 @@ class Noisy(Favourite):
         return np.frombuffer(os.urandom(1), np.uint8).astype(np.float32) / 255
 
 
+class Drawn(Identity):
+    """Identity with a picture, of odd sides: a light at the symbol's place."""
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 10}
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        super().__init__()
+        self.render_mode = render_mode
+
+    def render(self) -> Any:
+        picture = np.zeros((7, 5, 3), np.uint8)
+        picture[:, self.symbol] = 255
+        return picture
+
+
 class Dictionary(Favourite):
     """Observations that are no array."""
 
@@ -187,7 +202,7 @@ class Lives:
         """Nothing to give back."""
 
 
-TOYS = (Identity, Corridor, Catch, Favourite, Alternate, Jackpot, Endless, Noisy, Dictionary)
+TOYS = (Identity, Corridor, Catch, Favourite, Alternate, Jackpot, Endless, Noisy, Drawn, Dictionary)
 for toy in TOYS:
     if f"toys/{toy.__name__}-v0" not in gymnasium.registry:
         gymnasium.register(f"toys/{toy.__name__}-v0", entry_point=f"toys:{toy.__name__}", disable_env_checker=True)

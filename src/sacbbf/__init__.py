@@ -2,19 +2,83 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sacbbf.api import (
+        BBF,
+        DER,
+        SACBBF,
+        SPR,
+        SRSPR,
+        Agent,
+        Callback,
+        DrQEps,
+        Evaluation,
+        OTRainbow,
+        SACDiscrete,
+    )
     from sacbbf.envs import EnvSettings, make_env
+    from sacbbf.envs.states import StateEnv
+    from sacbbf.errors import UsageError
+    from sacbbf.learner.learner import Learner
+    from sacbbf.networks.encoders import register_encoder
+    from sacbbf.replay import Replay
 
 __version__ = "0.1.0"
-__all__ = ["EnvSettings", "__version__", "make_env"]
+
+# Public name -> its module, loaded when it is first asked for: facts such as `sacbbf.games` need no third party.
+_HOMES = {
+    **dict.fromkeys(
+        (
+            "Agent",
+            "BBF",
+            "Callback",
+            "DER",
+            "DrQEps",
+            "Evaluation",
+            "OTRainbow",
+            "SACBBF",
+            "SACDiscrete",
+            "SPR",
+            "SRSPR",
+        ),
+        "sacbbf.api",
+    ),
+    "EnvSettings": "sacbbf.envs",
+    "Learner": "sacbbf.learner.learner",
+    "Replay": "sacbbf.replay",
+    "StateEnv": "sacbbf.envs.states",
+    "UsageError": "sacbbf.errors",
+    "make_env": "sacbbf.envs",
+    "register_encoder": "sacbbf.networks.encoders",
+}
+__all__ = [
+    "BBF",
+    "DER",
+    "SACBBF",
+    "SPR",
+    "SRSPR",
+    "Agent",
+    "Callback",
+    "DrQEps",
+    "EnvSettings",
+    "Evaluation",
+    "Learner",
+    "OTRainbow",
+    "Replay",
+    "SACDiscrete",
+    "StateEnv",
+    "UsageError",
+    "__version__",
+    "make_env",
+    "register_encoder",
+]
 
 
 def __getattr__(name: str) -> Any:
-    """Load public names when they are first asked for: facts such as `sacbbf.games` need no third party."""
-    if name in ("EnvSettings", "make_env"):
-        from sacbbf import envs
-
-        return getattr(envs, name)
+    """Load a public name."""
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'sacbbf' has no attribute {name!r}")

@@ -20,6 +20,11 @@ COMMANDS: dict[str, str] = {
     "report": "aggregate scores of many runs beside the published ones: a page, tables, plots",
     "sweep": "run games x agents x settings x seeds, on one machine or a cluster",
     "reproduce": "a table of the paper as a sweep and a report",
+    "play": "a video of a trained policy: the game beside action probabilities and value",
+    "export": "a trained policy as ONNX, or as a folder for the Hugging Face Hub",
+    "push": "upload such a folder to the Hub",
+    "pull": "download a policy from the Hub",
+    "watch": "a local page that shows runs and sweeps as they train",
     "bench": "measure how fast this machine trains",
     "verify": "compare the learner and the replay with numbers of the authors' release",
 }

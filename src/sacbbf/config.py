@@ -11,14 +11,12 @@ from typing import Literal
 
 from sacbbf.behaviour import BehaviourName
 
-EncoderName = Literal["impala", "nature", "grid", "mlp"]
-
 
 @dataclass(frozen=True)
 class NetworkConfig:
     """The shape of the networks."""
 
-    encoder: EncoderName = "impala"
+    encoder: str = "impala"
     """Impala or Nature CNN for images, a small CNN for grids, an MLP for vectors (paper: impala)."""
     width_scale: float = 4.0
     """Multiplies the encoder's channels (paper: 4)."""

@@ -61,12 +61,14 @@ def act(network: Network, obs: torch.Tensor) -> torch.Tensor:
     latent = network.encode(obs)
     if isinstance(network, TwinNetwork) or network.policy_head is not None:
         return network.policy_logits(network.policy_features(latent))
-    return expected_value(network.q_logits(network.q_features(latent)), _unit_atoms(network.num_atoms, obs.device))
+    tracing = torch.compiler.is_compiling()  # what is made then is no tensor to keep
+    atoms = (support if tracing else _kept_support)(network.num_atoms, 1.0, obs.device)
+    return expected_value(network.q_logits(network.q_features(latent)), atoms)
 
 
 @lru_cache
-def _unit_atoms(num_atoms: int, device: torch.device) -> torch.Tensor:
-    return support(num_atoms, 1.0, device)
+def _kept_support(num_atoms: int, v_max: float, device: torch.device) -> torch.Tensor:
+    return support(num_atoms, v_max, device)
 
 
 class FixedPolicy:

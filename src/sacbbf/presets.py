@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from sacbbf.config import AgentConfig, EncoderName
+from sacbbf.config import AgentConfig
 from sacbbf.errors import UsageError
 from sacbbf.ladder import RUNGS, Changes, change, published
 from sacbbf.learner.schedules import for_budget
@@ -29,7 +29,7 @@ class Size:
     """How large the networks are and how fast they learn, by kind of observation."""
 
     summary: str
-    encoders: dict[Kind, EncoderName]
+    encoders: dict[Kind, str]
     steps: int  # environment steps of a run unless set otherwise
     threads: int  # CPU threads for PyTorch; 0: as many as PyTorch likes
     changes: Changes = field(default_factory=dict)

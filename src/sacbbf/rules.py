@@ -133,6 +133,10 @@ def check_value(name: str, value: Any, hint: Any) -> None:
         if not isinstance(value, bool):
             raise UsageError(f"{name} = {value!r}: must be true or false")
         return
+    if hint is str:  # a name that others may add to; whoever uses it knows which there are
+        if not isinstance(value, str) or not value:
+            raise UsageError(f"{name} = {value!r}: must be a name")
+        return
     kinds = (int,) if hint is int else (int, float)
     low, high = RANGES[name]
     if not isinstance(value, kinds) or isinstance(value, bool) or not low <= value <= high:

@@ -13,6 +13,7 @@ from rich.console import Console
 from sacbbf.commands.train import finish
 from sacbbf.memory import keep_freed_pages
 from sacbbf.run.records import RunDirectory
+from sacbbf.run.remote_trackers import TrackerName
 from sacbbf.run.settings import from_toml, resolve_device
 from sacbbf.run.train import train
 
@@ -33,6 +34,8 @@ class ResumeArgs:
     """Go on with another number of CPU threads. Results are then no longer the same bit for bit."""
     max_hours: float | None = None
     """Stop training after this many hours; what was learned by then is evaluated and saved."""
+    tracker: Annotated[tuple[TrackerName, ...], tyro.conf.UseAppendAction] = ()
+    """Tell Weights & Biases (wandb) or MLflow (mlflow) too; they go on under the run's name there."""
     quiet: bool = False
     """Print the result only."""
 
@@ -50,4 +53,4 @@ def main(argv: Sequence[str]) -> int:
     )
     console = Console(quiet=args.quiet, soft_wrap=True)
     console.print(f"{config.agent} on {config.env}, {config.size} size, {config.steps:,} steps, seed {config.seed}")
-    return finish(train(config, run.path, console=console, max_hours=args.max_hours), run)
+    return finish(train(config, run.path, console=console, max_hours=args.max_hours, trackers=args.tracker), run)

@@ -12,10 +12,11 @@ import tyro
 from rich.console import Console
 
 from sacbbf import games
-from sacbbf.envs import EnvSettings
+from sacbbf.envs import EnvSettings, make_env
 from sacbbf.errors import UsageError
 from sacbbf.memory import keep_freed_pages
 from sacbbf.run.records import RunDirectory, default_directory
+from sacbbf.run.remote_trackers import TrackerName
 from sacbbf.run.settings import (
     BLANK,
     RunConfig,
@@ -28,6 +29,8 @@ from sacbbf.run.settings import (
     to_toml,
 )
 from sacbbf.run.train import train
+from sacbbf.run.video import require_ffmpeg, write_video
+from sacbbf.run.watching import Film, Wish
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,10 @@ class TrainArgs(RunConfig):
     """The run directory: new or empty, or that of the same run, which then goes on; else runs/ENV-AGENT-SIZE-seedN."""
     max_hours: float | None = None
     """Stop training after this many hours; what was learned by then is evaluated and saved."""
+    tracker: Annotated[tuple[TrackerName, ...], tyro.conf.UseAppendAction] = ()
+    """Tell Weights & Biases (wandb) or MLflow (mlflow) too, online or off; TensorBoard is always told."""
+    video: bool = False
+    """Record an episode at the end, as `sacbbf play` does: video.mp4 in the run directory."""
     quiet: bool = False
     """Print the result only."""
 
@@ -61,12 +68,24 @@ def main(argv: Sequence[str]) -> int:
     args = tyro.cli(TrainArgs, args=argv, prog="sacbbf train", default=defaults)
     config = run_config(args)
     check_run(config)
+    if args.video:
+        check_video(config)
     out = args.out or default_directory(config.env, config.agent, config.size, config.seed)
     console = Console(quiet=args.quiet, soft_wrap=True)
     console.print(f"{config.agent} on {config.env}, {config.size} size, {config.steps:,} steps, seed {config.seed}")
     console.print(to_toml(config), highlight=False, markup=False)
-    result = train(config, out, console=console, max_hours=args.max_hours)
-    return finish(result, RunDirectory(out))
+    result = train(config, out, console=console, max_hours=args.max_hours, trackers=args.tracker)
+    run = RunDirectory(out)
+    if args.video and run.policy.exists():
+        film = Film(run, config, Wish(device=config.device))
+        write_video(run.path / "video.mp4", film.pictures(), film.rate)
+    return finish(result, run)
+
+
+def check_video(config: RunConfig) -> None:
+    """Raise UsageError where no video could be made: better before the training than after it."""
+    require_ffmpeg()
+    make_env(config.env, settings=config.environment, render=True).close()
 
 
 def finish(result: dict[str, Any], run: RunDirectory) -> int:

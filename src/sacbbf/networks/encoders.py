@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from sacbbf.config import EncoderName
+from sacbbf.errors import UsageError
+
+
+class Encoder(nn.Module):
+    """Observation -> latent."""
+
+    out_shape: tuple[int, ...]  # of a latent: (C, H, W) or (D,)
 
 
 def same_padding(size: int, kernel: int, stride: int) -> tuple[int, int]:
@@ -83,7 +90,7 @@ class ImpalaStage(nn.Module):
         return self.block1(self.block0(max_pool_same(self.conv(x))))  # type: ignore[no-any-return]
 
 
-class ImpalaEncoder(nn.Module):
+class ImpalaEncoder(Encoder):
     """Three Impala stages of 16, 32 and 32 channels times `width_scale`, then relu."""
 
     def __init__(self, in_shape: Sequence[int], width_scale: float) -> None:
@@ -99,7 +106,7 @@ class ImpalaEncoder(nn.Module):
         return F.relu_(self.stage2(self.stage1(self.stage0(x))))
 
 
-class NatureEncoder(nn.Module):
+class NatureEncoder(Encoder):
     """The Nature CNN with SAME padding: 8x8/4-32, 4x4/2-64, 3x3/1-64, channels times `width_scale`."""
 
     def __init__(self, in_shape: Sequence[int], width_scale: float) -> None:
@@ -117,7 +124,7 @@ class NatureEncoder(nn.Module):
         return x
 
 
-class GridEncoder(nn.Module):
+class GridEncoder(Encoder):
     """For small grids such as 10x10xC: conv3x3 to 16 channels, then a dense layer of 128 units, times `width_scale`.
 
     Every cell matters in such a grid, so nothing is pooled; the dense layer makes the latent a vector, which
@@ -136,7 +143,7 @@ class GridEncoder(nn.Module):
         return F.relu_(self.linear(flatten(F.relu_(self.conv(x)))))
 
 
-class MlpEncoder(nn.Module):
+class MlpEncoder(Encoder):
     """For vectors: two layers of 64 units times `width_scale`, relu after each."""
 
     def __init__(self, in_shape: Sequence[int], width_scale: float) -> None:
@@ -151,14 +158,33 @@ class MlpEncoder(nn.Module):
         return F.relu_(self.linear1(F.relu_(self.linear0(x))))
 
 
-Encoder = ImpalaEncoder | NatureEncoder | GridEncoder | MlpEncoder
+@dataclass(frozen=True)
+class EncoderKind:
+    """An encoder by name: what builds it, and the number of dimensions of what it reads."""
 
-ENCODERS: dict[EncoderName, type[Encoder]] = {
-    "impala": ImpalaEncoder,
-    "nature": NatureEncoder,
-    "grid": GridEncoder,
-    "mlp": MlpEncoder,
+    build: Callable[[Sequence[int], float], Encoder]  # from the shape of an observation and the width scale
+    dims: int  # 3: images and grids (C, H, W); 1: vectors (D,)
+
+
+ENCODERS: dict[str, EncoderKind] = {
+    "impala": EncoderKind(ImpalaEncoder, 3),
+    "nature": EncoderKind(NatureEncoder, 3),
+    "grid": EncoderKind(GridEncoder, 3),
+    "mlp": EncoderKind(MlpEncoder, 1),
 }
+
+
+def register_encoder(name: str, build: Callable[[Sequence[int], float], Encoder], dims: int = 3) -> None:
+    """Make an encoder of one's own known as `network.encoder = name`, in this process.
+
+    `build` gets an observation's shape and the width scale, and returns a module with an attribute `out_shape`, the
+    latent's shape: (C, H, W) or (D,). Latents must not be negative, as after a relu: they are rescaled to [0, 1].
+    """
+    if dims not in (1, 3):
+        raise UsageError(f"dims = {dims}: must be 3 for images and grids or 1 for vectors")
+    if name in ENCODERS and ENCODERS[name] != EncoderKind(build, dims):
+        raise UsageError(f"name = {name!r}: there is another encoder of this name")
+    ENCODERS[name] = EncoderKind(build, dims)
 
 
 def scaled(width: int, scale: float) -> int:
@@ -166,12 +192,12 @@ def scaled(width: int, scale: float) -> int:
     return max(1, round(width * scale))
 
 
-def make_encoder(name: EncoderName, in_shape: Sequence[int], width_scale: float) -> Encoder:
+def make_encoder(name: str, in_shape: Sequence[int], width_scale: float) -> Encoder:
     """Build the named encoder for observations of `in_shape`, (C, H, W) or (D,)."""
-    wanted = 1 if name == "mlp" else 3
     if name not in ENCODERS:
-        raise ValueError(f"network.encoder = {name!r}: must be one of {', '.join(ENCODERS)}")
-    if len(in_shape) != wanted:
-        what = "vectors (D,)" if wanted == 1 else "images or grids (C, H, W)"
-        raise ValueError(f"network.encoder = {name!r} takes {what}, but observations have shape {tuple(in_shape)}")
-    return ENCODERS[name](in_shape, width_scale)
+        raise UsageError(f"network.encoder = {name!r}: must be one of {', '.join(ENCODERS)}, or registered first")
+    kind = ENCODERS[name]
+    if len(in_shape) != kind.dims:
+        what = "vectors (D,)" if kind.dims == 1 else "images or grids (C, H, W)"
+        raise UsageError(f"network.encoder = {name!r} takes {what}, but observations have shape {tuple(in_shape)}")
+    return kind.build(in_shape, width_scale)

@@ -1,19 +1,29 @@
-"""What happens in a run, to its records and to TensorBoard."""
+"""What happens in a run, to its records, to TensorBoard, and to other trackers."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from sacbbf.disk.lease import Lease
 from sacbbf.run.records import RECORDS, JsonLines, Mark, RunDirectory, read_lines
+from sacbbf.run.remote_trackers import Guarded
 from sacbbf.run.trackers import begin_again
 
 
 class Recorder:
     """Appends to a run's records behind the marks of a checkpoint, or from the start; what lies behind is dropped."""
 
-    def __init__(self, lease: Lease, run: RunDirectory, game: str | None, marks: dict[str, Mark] | None) -> None:
+    def __init__(
+        self,
+        lease: Lease,
+        run: RunDirectory,
+        game: str | None,
+        marks: dict[str, Mark] | None,
+        trackers: Sequence[Guarded] = (),
+    ) -> None:
         marks = marks or {}
+        self.trackers = trackers
         self.files = {name: JsonLines(lease, run.record(name), marks.get(name)) for name in RECORDS}
         steps = [line["step"] for line in read_lines(run.record("evaluations"))]
         self.last_evaluation: int | None = steps[-1] if steps else None
@@ -24,6 +34,8 @@ class Recorder:
         """Append a line to a record."""
         self.files[kind].append(**line)
         self.board.add(kind, line)
+        for tracker in self.trackers:
+            tracker.add(kind, line)
         if kind == "evaluations":
             self.last_evaluation = line["step"]
 
@@ -36,3 +48,5 @@ class Recorder:
         for file in self.files.values():
             file.close()
         self.board.close()
+        for tracker in self.trackers:
+            tracker.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from types import NoneType
@@ -16,10 +17,15 @@ import tyro
 from sacbbf.config import AgentConfig
 from sacbbf.envs import EnvSettings, EnvSpec, make_env
 from sacbbf.errors import UsageError
+from sacbbf.networks.encoders import ENCODERS
 from sacbbf.presets import AGENTS, BASELINES, SIZES, AgentName, SizeName, preset
 from sacbbf.rules import check_agent
 
 T = TypeVar("T")
+Value = bool | int | float | str
+Settings = Mapping[str, Value]  # by the names that flags have: `replay_ratio`, `loss.variance_reduction`
+
+WORDS = ("size", "steps", "replay_ratio")  # settings that choose a preset, so that others follow from them
 
 
 @dataclass(frozen=True)
@@ -129,6 +135,43 @@ def resolve(
     return config, spec
 
 
+def configure(
+    env: str,
+    given: Settings,
+    *,
+    agent: str = "sac-bbf",
+    seed: int = 0,
+    device: str = "auto",
+    known: Callable[[str, EnvSettings], EnvSpec] | None = None,
+) -> tuple[RunConfig, EnvSpec]:
+    """Return the run that an agent and some settings by name describe, every other setting at its preset.
+
+    `known` is asked for an environment's spec instead of building it.
+    """
+    rest = dict(given)
+    words: dict[str, Any] = {name: rest.pop(name) for name in WORDS if name in rest}
+    tables = _tables(rest)
+    environment = overlay(EnvSettings(), tables.get("environment", {}), "settings")
+    spec = (known or read_spec)(env, environment)
+    base, _ = resolve(env, agent=agent, seed=seed, device=device, environment=environment, known=spec, **words)
+    return overlay(base, tables, "settings"), spec
+
+
+def _tables(settings: Settings) -> dict[str, Any]:
+    """Return settings by dotted name as nested tables; the agent's own lie below `settings`."""
+    own = {entry.name for entry in fields(AgentConfig)}
+    tables: dict[str, Any] = {}
+    for name, value in settings.items():
+        path = name.split(".")
+        table = tables
+        for part in ["settings", *path[:-1]] if path[0] in own else path[:-1]:
+            table = table.setdefault(part, {})
+            if not isinstance(table, dict):
+                raise UsageError(f"{name}: {part} is a setting and a table of settings at once")
+        table[path[-1]] = value
+    return tables
+
+
 def read_spec(env: str, environment: EnvSettings) -> EnvSpec:
     """Build an environment just long enough to read what it looks like."""
     made = make_env(env, settings=environment)
@@ -174,8 +217,11 @@ def check_run(config: RunConfig) -> None:
 def check_fit(config: RunConfig, spec: EnvSpec) -> None:
     """Raise UsageError if the encoder cannot read what the environment shows."""
     encoder = config.settings.network.encoder
-    if (encoder == "mlp") != (spec.kind == "vector"):
-        fitting = "mlp" if spec.kind == "vector" else "impala, nature or grid"
+    dims = 1 if spec.kind == "vector" else 3
+    if encoder not in ENCODERS:
+        raise UsageError(f"network.encoder = {encoder!r}: must be one of {', '.join(ENCODERS)}")
+    if ENCODERS[encoder].dims != dims:
+        fitting = " or ".join(name for name, kind in ENCODERS.items() if kind.dims == dims)
         raise UsageError(f"network.encoder = {encoder!r}: {config.env} shows a {spec.kind}, so must be {fitting}")
 
 

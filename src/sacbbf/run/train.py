@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from sacbbf.run.loop import Training
 from sacbbf.run.policy_file import policy_bytes
 from sacbbf.run.recorder import Recorder
 from sacbbf.run.records import RunDirectory, json_bytes
+from sacbbf.run.remote_trackers import TrackerName, check_trackers, make_trackers
 from sacbbf.run.result import episode_line, machine, score_fields, versions
 from sacbbf.run.settings import RunConfig, check_fit, check_run, differences, from_toml, read_spec, to_toml
 from sacbbf.run.stop import Stop, ending_cleanly
@@ -38,14 +39,22 @@ FREE = ("checkpoint.every", "checkpoint.keep", "eval.parallel")  # settings that
 HARDWARE = ("device", "threads")  # settings that may differ when a run is taken up, at the price of its last bits
 
 
-def train(config: RunConfig, out: Path, *, console: Console, max_hours: float | None = None) -> dict[str, Any]:
+def train(
+    config: RunConfig,
+    out: Path,
+    *,
+    console: Console,
+    max_hours: float | None = None,
+    trackers: Sequence[TrackerName] = (),
+) -> dict[str, Any]:
     """Run a configuration into the directory `out` and return what `result.json` holds.
 
     A directory that holds the same run already is taken up from its last checkpoint, or only reported if it is
     finished. Ctrl-C, SIGTERM and SIGUSR1 end the run at the next step, and `max_hours` when the time is up; what was
-    learned by then is saved.
+    learned by then is saved. `trackers` are told what is recorded.
     """
     check_run(config)
+    check_trackers(trackers)
     if max_hours is not None and not max_hours > 0:
         raise UsageError(f"max_hours = {max_hours}: must be above 0")
     spec = read_spec(config.env, config.environment)
@@ -69,7 +78,7 @@ def train(config: RunConfig, out: Path, *, console: Console, max_hours: float | 
                     lease.drop()
                 return finished
             _set_up_torch(config)
-            result = _Run(config, spec, run, lease, console, stop).carry_out()
+            result = _Run(config, spec, run, lease, console, stop, trackers).carry_out()
             if result["finished"] and not config.checkpoint.keep:
                 lease.drop()
     except OSError as error:
@@ -121,6 +130,7 @@ class _Run:
     lease: Lease
     console: Console
     stop: Stop
+    trackers: Sequence[TrackerName] = ()
     seconds_before: float = 0.0  # of work by processes before this one
     resumes: int = 0
 
@@ -167,7 +177,9 @@ class _Run:
         resumed = take_up(config, self.run, self.lease.folder, self.console)
         training = Training(config) if resumed is None else resumed.training
         checkpoints = Checkpoints(self.lease, identity(config), resumed)
-        recorder = Recorder(self.lease, self.run, self.spec.game, None if resumed is None else resumed.manifest.records)
+        others = make_trackers(self.trackers, self.run, config, self.spec.game, self._warn)
+        marks = None if resumed is None else resumed.manifest.records
+        recorder = Recorder(self.lease, self.run, self.spec.game, marks, others)
         if resumed is not None:
             self.seconds_before, self.resumes = resumed.manifest.seconds, checkpoints.resumes
             if resumed.cut_off is not None:
@@ -226,12 +238,13 @@ class _Run:
         try:
             checkpoints.save(training, recorder.sync(), self.seconds)
         except OSError as error:
-            self.console.print(
+            self._warn(
                 f"warning: the checkpoint at step {training.step:,} could not be written ({error.strerror or error}); "
-                "the one before stays as it is",
-                style="yellow",
-                markup=False,
+                "the one before stays as it is"
             )
+
+    def _warn(self, words: str) -> None:
+        self.console.print(words, style="yellow", markup=False)
 
 
 @dataclass(frozen=True)

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import itertools
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from sacbbf import games
-from sacbbf.config import AgentConfig
 from sacbbf.envs import EnvSettings, EnvSpec, known_environments
 from sacbbf.errors import UsageError
 from sacbbf.presets import AGENTS, BASELINES, SIZES, SizeName
-from sacbbf.run.settings import RunConfig, check_fit, check_run, overlay, read_spec, resolve
+from sacbbf.run.settings import RunConfig, Settings, Value, check_fit, check_run, configure, read_spec, resolve
 
-Value = bool | int | float | str
-Settings = Mapping[str, Value]  # by the names that flags have: `replay_ratio`, `loss.variance_reduction`
-
-WORDS = ("size", "steps", "replay_ratio")  # settings that choose a preset, so that others follow from them
 NOT_TO_SET = ("env", "agent", "seed", "device", "threads")  # have options of their own
 LEVELS = 3  # folders of a cell's name
 SUBSET = 5  # games of the paper's ablations
@@ -83,22 +78,13 @@ class Spec:
 
 def configuration(spec: Spec, cell: Cell) -> RunConfig:
     """Return the configuration of a cell's run on this machine."""
-    given = {**spec.settings, **cell.variant.settings}
-    words: dict[str, Any] = {"size": spec.size, "steps": spec.steps}
-    words |= {name: given.pop(name) for name in WORDS if name in given}
-    tables = _tables(given)
-    environment = overlay(EnvSettings(), tables.get("environment", {}), "sweep")
-    base, _ = resolve(
-        cell.env,
-        agent=cell.variant.agent,
-        seed=cell.seed,
-        device=spec.device,
-        environment=environment,
-        known=environment_spec(cell.env, environment),
-        **words,
+    given = {"size": spec.size, "steps": spec.steps, **spec.settings, **cell.variant.settings}
+    if spec.threads is not None:
+        given["threads"] = spec.threads
+    config, _ = configure(
+        cell.env, given, agent=cell.variant.agent, seed=cell.seed, device=spec.device, known=environment_spec
     )
-    config = overlay(base, tables, "sweep")
-    return config if spec.threads is None else replace(config, threads=spec.threads)
+    return config
 
 
 def check(spec: Spec) -> None:
@@ -235,21 +221,6 @@ def _whole(text: str, setting: str, given: str) -> int:
 
 def _plain(value: Value) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value).replace("/", "-")
-
-
-def _tables(settings: Settings) -> dict[str, Any]:
-    """Return settings by dotted name as nested tables; the agent's own lie below `settings`."""
-    own = {entry.name for entry in fields(AgentConfig)}
-    tables: dict[str, Any] = {}
-    for name, value in settings.items():
-        path = name.split(".")
-        table = tables
-        for part in ["settings", *path[:-1]] if path[0] in own else path[:-1]:
-            table = table.setdefault(part, {})
-            if not isinstance(table, dict):
-                raise UsageError(f"set = {name!r}: {part} is a setting and a table of settings at once")
-        table[path[-1]] = value
-    return tables
 
 
 # --- JSON ---------------------------------------------------------------------------------------------------

@@ -1,0 +1,72 @@
+"""Raw scores of runs as one CSV file: a line per run, small enough to commit, which `sacbbf report` takes.
+
+    python experiments/collect.py DIRECTORY --out results/raw/NAME.csv
+
+DIRECTORY is a sweep or holds runs at any depth. Lines are sorted, so the same runs give the same file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+from sacbbf.bench.grouping import group_names
+from sacbbf.bench.run_scores import RunScore, find_runs, read_run
+from sacbbf.disk.files import write_atomically
+
+COLUMNS = (
+    "agent", "game", "seed", "score", "standard_error", "steps", "updates", "wall_seconds", "random", "blind",
+    "returns",
+)  # fmt: skip
+
+
+def main() -> None:
+    """Write the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args()
+    print(f"{args.out}: {collect(args.directory, args.out)} runs")
+
+
+def collect(directory: Path, out: Path) -> int:
+    """Write the scores of all finished runs below a directory; returns how many there are."""
+    found = [read_run(path) for path in find_runs(directory)]
+    runs = [run for run in found if isinstance(run, RunScore) and run.finished]
+    names = group_names([run.config for run in runs])
+    lines = [line(name, run) for name, run in zip(names, runs, strict=True)]
+    lines.sort(key=lambda entry: (entry["game"], entry["agent"], entry["seed"]))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(out, text.getvalue().encode())
+    return len(lines)
+
+
+def line(agent: str, run: RunScore) -> dict[str, Any]:
+    """Return a run's line."""
+    result = run.result
+    played = {name: round(score, 4) for name, (score, _) in run.baselines.items()}
+    return {
+        "agent": agent,
+        "game": run.config.env,
+        "seed": run.config.seed,
+        "score": result["score"],
+        "standard_error": round(result["standard_error"], 4),
+        "steps": result["steps"],
+        "updates": result["updates"],
+        "wall_seconds": result["wall_seconds"],
+        "random": played.get("random", ""),
+        "blind": played.get("blind", ""),
+        "returns": json.dumps(result["returns"], separators=(",", ":")),
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+"""`sacbbf export`: a trained policy as ONNX, or as a folder for the Hugging Face Hub."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import tyro
+from rich.console import Console
+
+from sacbbf.disk.files import write_atomically
+from sacbbf.errors import UsageError
+from sacbbf.run.policy_file import load_policy
+from sacbbf.run.records import RunDirectory
+from sacbbf.run.settings import from_toml, read_spec
+from sacbbf.run.sharing import onnx_bytes, write_hub_folder
+
+
+@dataclass(frozen=True)
+class ExportArgs:
+    """Write the policy of a run for other programs, or for the Hugging Face Hub."""
+
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    """A run directory, or a folder that an agent was saved in."""
+    onnx: Path | None = None
+    """Write ONNX: `states` (batch, stack * C, H, W) of the environment's own type in, `logits` (batch, A) out."""
+    hub: Path | None = None
+    """Write a folder ready for the Hub: weights, configuration, model card, score, and the video if there is one."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command; returns the exit code."""
+    args = tyro.cli(ExportArgs, args=argv, prog="sacbbf export")
+    if args.onnx is None and args.hub is None:
+        raise UsageError("export what? Give --onnx FILE, --hub DIR, or both")
+    run = RunDirectory(args.run).require()
+    console = Console(soft_wrap=True)
+    if args.onnx is not None:
+        config = from_toml(run.config)
+        spec = read_spec(config.env, config.environment)
+        network = load_policy(run.policy, torch.device("cpu"))
+        shape = (config.stack * spec.frame_shape[0], *spec.frame_shape[1:])
+        dtype = torch.from_numpy(spec.frame_dtype.type(0)[None]).dtype
+        write_atomically(args.onnx, onnx_bytes(network, shape, dtype))
+        console.print(f"onnx {args.onnx}", highlight=False)
+    if args.hub is not None:
+        files = write_hub_folder(run, args.hub)
+        console.print(f"hub {args.hub}: {', '.join(path.name for path in files)}", highlight=False)
+    return 0

@@ -1,0 +1,102 @@
+"""`sacbbf play`: a video of what a trained policy does, with action probabilities and value beside the game."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+
+from sacbbf.envs.base import Pixels
+from sacbbf.errors import UsageError
+from sacbbf.run.display import Display
+from sacbbf.run.records import RunDirectory
+from sacbbf.run.settings import from_toml
+from sacbbf.run.video import write_video
+from sacbbf.run.watching import Film, Wish
+
+
+@dataclass(frozen=True)
+class PlayArgs:
+    """Play the policy of a run and record it: the game beside action probabilities and value.
+
+    Episode 0 is the first that `sacbbf evaluate` plays with the same seed.
+    """
+
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    """A run directory, or a folder that an agent was saved in."""
+    out: Path | None = None
+    """The video, an .mp4; by default RUN/video.mp4, which `sacbbf report` shows."""
+    window: bool = False
+    """Show it in a window instead, where there is a screen."""
+    episode: int = 0
+    """Number of the episode."""
+    seed: int | None = None
+    """Root of the episode's seed; by default the run's own."""
+    greedy: bool = False
+    """Take the most likely action instead of drawing one."""
+    fps: float | None = None
+    """Steps shown in a second; by default 15 on Atari, as fast as a person plays, and 10 elsewhere."""
+    max_steps: int = 3_000
+    """Stop after this many steps."""
+    device: str = "auto"
+    """auto, cpu, cuda, cuda:N or mps."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command; returns the exit code."""
+    args = tyro.cli(PlayArgs, args=argv, prog="sacbbf play")
+    for name, least in {"episode": 0, "max_steps": 1}.items():
+        if getattr(args, name) < least:
+            raise UsageError(f"{name} = {getattr(args, name)}: must be at least {least}")
+    if args.seed is not None and args.seed < 0:
+        raise UsageError(f"seed = {args.seed}: must be at least 0")
+    if args.fps is not None and not 0 < args.fps <= 240:
+        raise UsageError(f"fps = {args.fps}: must be above 0 and at most 240")
+    run = RunDirectory(args.run).require()
+    config = from_toml(run.config)
+    wish = Wish(args.episode, args.seed, args.greedy, args.max_steps, args.device)
+    console = Console(soft_wrap=True)
+    with Display(Console(stderr=True), None) as display:
+        display.begin("playing", args.max_steps)
+        film = Film(run, config, wish, lambda moment: display.advance(f"score {moment.score:g}"))
+        rate = args.fps or film.rate
+        if args.window:
+            show(film.pictures(), rate)
+        else:
+            out = args.out or run.path / "video.mp4"
+            write_video(out, film.pictures(), rate)
+            console.print(f"video {out}", highlight=False)
+    if film.last is not None:
+        console.print(f"score {film.last.score:g} after {film.last.step:,} steps", highlight=False)
+    return 0
+
+
+def show(film: Iterator[Pixels], rate: float) -> None:
+    """Show pictures in a window until they end or it is closed."""
+    try:
+        import tkinter
+    except ImportError as error:
+        raise UsageError("window: this Python has no tkinter; --out FILE.mp4 records a video") from error
+    try:
+        root = tkinter.Tk()
+    except tkinter.TclError as error:
+        raise UsageError(f"window: there is no screen here ({error}); --out FILE.mp4 records a video") from error
+    root.title("sacbbf play")
+    label = tkinter.Label(root)
+    label.pack()
+    try:
+        for picture in film:
+            began = time.monotonic()
+            height, width = picture.shape[:2]
+            image = tkinter.PhotoImage(data=b"P6 %d %d 255 " % (width, height) + picture.tobytes())
+            label.configure(image=image)
+            root.update()
+            time.sleep(max(0.0, 1 / rate - (time.monotonic() - began)))
+        root.destroy()
+    except tkinter.TclError:  # the window was closed
+        return

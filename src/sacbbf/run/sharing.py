@@ -1,0 +1,199 @@
+"""A trained policy for others: as ONNX, and as a folder for the Hugging Face Hub with a model card."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import logging
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from sacbbf import __version__, games
+from sacbbf.disk.files import write_atomically
+from sacbbf.errors import UsageError
+from sacbbf.learner.augment import to_float
+from sacbbf.networks import Network
+from sacbbf.policy import act
+from sacbbf.run.records import RunDirectory
+from sacbbf.run.settings import RunConfig, from_toml
+
+SHARED = ("config.toml", "policy.safetensors", "result.json", "curve.png", "video.mp4", "README.md")
+NEEDED = ("config.toml", "policy.safetensors")
+
+
+class Acting(nn.Module):
+    """From states in their stored type to the ratings of actions: all that acting needs."""
+
+    def __init__(self, network: Network) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        """Map states (N, stack * C, H, W) or (N, D) to logits (N, A), or to Q up to scale without a policy."""
+        return act(self.network, to_float(states))
+
+
+def onnx_bytes(network: Network, obs_shape: tuple[int, ...], dtype: torch.dtype) -> bytes:
+    """Return a network's acting part as ONNX: `states` (batch, ...) in, `logits` or `q` (batch, A) out."""
+    try:
+        import onnx
+        import onnxscript  # noqa: F401 - what PyTorch's exporter needs
+    except ImportError as error:
+        raise UsageError(f"ONNX needs onnx and onnxscript: pip install 'sacbbf[onnx]' ({error})") from error
+    example = torch.zeros((2, *obs_shape), dtype=dtype)
+    with _quiet():
+        program = torch.onnx.export(
+            Acting(network).eval(),
+            (example,),
+            dynamo=True,
+            dynamic_shapes=({0: torch.export.Dim("batch", min=1)},),
+            input_names=["states"],
+            output_names=["q" if network.policy_head is None else "logits"],
+            verbose=False,
+        )
+    if program is None:
+        raise UsageError("PyTorch could not export this network")
+    content = io.BytesIO()
+    onnx.save(program.model_proto, content)
+    return content.getvalue()
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the exporter's talk about packages that are not needed to itself."""
+    logger = logging.getLogger("torch.onnx")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(before)
+
+
+# --- the Hub ------------------------------------------------------------------------------------------------
+
+
+def write_hub_folder(run: RunDirectory, folder: Path) -> list[Path]:
+    """Write a folder ready for the Hugging Face Hub from a run; returns its files."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"hub = {folder}: holds other files already; choose a new or empty directory")
+    check_shared(run.path)
+    config, result = from_toml(run.config), run.read_result()
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in SHARED:
+        if name != "README.md" and (run.path / name).is_file():
+            shutil.copyfile(run.path / name, folder / name)
+    write_atomically(folder / "README.md", model_card(config, result, (folder / "video.mp4").exists()).encode())
+    return sorted(folder.iterdir())
+
+
+def check_shared(folder: Path) -> None:
+    """Raise UsageError unless a folder has what playing needs."""
+    missing = [name for name in NEEDED if not (folder / name).is_file()]
+    if missing:
+        raise UsageError(f"{folder} lacks {', '.join(missing)}: it is neither a finished run nor a shared policy")
+
+
+def model_card(config: RunConfig, result: dict[str, Any] | None, video: bool) -> str:
+    """Return the README of a shared policy, with the metadata that the Hub reads."""
+    scored = result is not None and result.get("score") is not None
+    lines = ["---", "library_name: sacbbf", "tags:", "- reinforcement-learning", "- deep-reinforcement-learning"]
+    lines += [f"- {config.agent}", f"- {json.dumps(config.env)}"]
+    if scored and result is not None:
+        spread = f"{result['score']:.2f} +/- {result['standard_error'] * len(result['returns']) ** 0.5:.2f}"
+        lines += [
+            "model-index:",
+            f"- name: {config.agent}",
+            "  results:",
+            "  - task: {type: reinforcement-learning, name: reinforcement-learning}",
+            f"    dataset: {{name: {json.dumps(config.env)}, type: {json.dumps(config.env)}}}",
+            f"    metrics: [{{type: mean_reward, value: {spread}, name: mean_reward, verified: false}}]",
+        ]
+    lines += ["---", "", f"# {config.agent} on {config.env}", ""]
+    words = f"{config.steps:,} environment steps, {config.size} size, seed {config.seed}"
+    lines.append(f"Trained by sacbbf {__version__}: {words}.")
+    if scored and result is not None:
+        lines += ["", *_score_lines(config, result)]
+    if video:
+        lines += ["", '<video src="video.mp4" controls></video>']
+    lines += [
+        "",
+        "    pip install sacbbf",
+        "    sacbbf pull REPOSITORY folder && sacbbf evaluate folder && sacbbf play folder",
+        "",
+        "```python",
+        "from sacbbf import Agent",
+        "",
+        'agent = Agent.load("folder")',
+        "print(agent.evaluate(100))",
+        "```",
+        "",
+        "`config.toml` holds every setting, `policy.safetensors` the weights; nothing in this folder is executed.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _score_lines(config: RunConfig, result: dict[str, Any]) -> Iterator[str]:
+    low, high = result["interval_95"]
+    yield f"Mean score {result['score']:.2f} (95% interval {low:.2f} to {high:.2f}) over {result['episodes']} episodes."
+    for name, other in result.get("baselines", {}).items():
+        yield f"The {name} player scores {other['score']:.2f}."
+    if result.get("human_normalised") is not None:
+        scores = games.SCORES[config.env]
+        yield (
+            f"Human-normalised {result['human_normalised']:.3f} (random play {scores.random:g}, a human "
+            f"{scores.human:g})."
+        )
+
+
+def push(folder: Path, repository: str, *, private: bool, token: str | None = None) -> str:
+    """Upload a folder that `write_hub_folder` made; returns its address."""
+    hub = _hub()
+    check_shared(folder)
+    try:
+        api = hub.HfApi(token=token)
+        api.create_repo(repository, private=private, exist_ok=True)
+        commit = api.upload_folder(
+            repo_id=repository, folder_path=folder, allow_patterns=list(SHARED), commit_message="Policy by sacbbf"
+        )
+    except Exception as error:  # its HTTP library, and with it what is raised, differs by version
+        raise UsageError(f"cannot push to {repository}: {type(error).__name__}: {error}") from error
+    return str(commit.repo_url)
+
+
+def pull(repository: str, folder: Path, *, revision: str | None = None, token: str | None = None) -> None:
+    """Download a shared policy into a new folder: the files that are data to this package, and no others."""
+    hub = _hub()
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"folder = {folder}: holds other files already; choose a new or empty directory")
+    with tempfile.TemporaryDirectory() as temporary:
+        try:
+            found = hub.snapshot_download(
+                repository, revision=revision, local_dir=temporary, allow_patterns=list(SHARED), token=token
+            )
+        except Exception as error:  # as above
+            raise UsageError(f"cannot pull {repository}: {type(error).__name__}: {error}") from error
+        check_shared(Path(found))
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in SHARED:
+            if (Path(found) / name).is_file():
+                shutil.copyfile(Path(found) / name, folder / name)
+
+
+def _hub() -> Any:
+    try:
+        import huggingface_hub
+    except ImportError as error:
+        raise UsageError(f"the Hub needs huggingface_hub: pip install 'sacbbf[hub]' ({error})") from error
+    return huggingface_hub

@@ -1,0 +1,190 @@
+"""An episode to look at: the game's picture beside what the agent thinks of each action and of the state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from sacbbf.envs import Environment, FrameStack, make_env
+from sacbbf.envs.base import Pixels
+from sacbbf.learner.augment import to_float
+from sacbbf.learner.losses import expected_value, support
+from sacbbf.networks import Network, TwinNetwork
+from sacbbf.policy import NetworkPolicy, choose
+from sacbbf.run.evaluate import ROWS, Plan
+from sacbbf.run.policy_file import load_policy
+from sacbbf.run.records import RunDirectory
+from sacbbf.run.settings import RunConfig, resolve_device
+from sacbbf.seeding import episode_seed, numpy_generator
+
+HEIGHT = 480  # pixels of a picture
+PANEL = 360  # pixels; width of what stands beside the game
+PAPER, INK, FAINT, CHOSEN = (24, 26, 30), (235, 235, 235), (90, 96, 105), (0, 158, 115)
+FONT = cv2.FONT_HERSHEY_SIMPLEX
+VALUES = 120  # steps of the value's curve
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One step of an episode as it is seen and judged before the action is taken."""
+
+    screen: Pixels
+    probabilities: npt.NDArray[np.float64]  # (A,)
+    action: int
+    value: float  # of the state under the policy, in units of learning rewards
+    score: float  # so far
+    step: int
+
+
+class Judge:
+    """What a network says of a state: its policy, and the value that its Q gives that policy."""
+
+    def __init__(self, network: Network, v_max: float, device: torch.device) -> None:
+        self.network, self.v_max, self.device = network, v_max, device
+        self.policy = NetworkPolicy(network, device, ROWS)
+
+    def probabilities(self, state: npt.NDArray[np.generic]) -> npt.NDArray[np.float64]:
+        """Return the policy (A,) in a state."""
+        logits = self.policy.logits(state[None])[0].astype(np.float64)
+        weights = np.exp(logits - logits.max())
+        found: npt.NDArray[np.float64] = weights / weights.sum()
+        return found
+
+    @torch.inference_mode()
+    def values(self, state: npt.NDArray[np.generic]) -> npt.NDArray[np.float64]:
+        """Return Q (A,) in a state, in units of learning rewards."""
+        obs = to_float(torch.from_numpy(state[None]).to(self.device))
+        network = self.network
+        if isinstance(network, TwinNetwork):
+            q = network.q_values(obs).amin(0)[0]
+        else:
+            atoms = support(network.num_atoms, self.v_max, self.device)
+            q = expected_value(network.q_logits(network.q_features(network.encode(obs))), atoms)[0]
+        found: npt.NDArray[np.float64] = q.double().cpu().numpy()
+        return found
+
+
+def play(judge: Judge, env: Environment, plan: Plan, number: int = 0) -> Iterator[Moment]:
+    """Play episode `number` of a plan, the same that an evaluation plays, and yield every moment of it.
+
+    The last shows how it ended, with what was thought before the last action.
+    """
+    frames = FrameStack.of(env.spec, plan.stack)
+    generator = numpy_generator(plan.seed, plan.phase, "actions", number)
+    state = frames.begin(env.reset(episode_seed(plan.seed, plan.phase, number)))
+    score, count, over = 0.0, 0, False
+    while not over:
+        logits = judge.policy.logits(state[None])[0]
+        probabilities = judge.probabilities(state)
+        action = choose(logits, generator, plan.greedy, plan.epsilon)
+        value = float(probabilities @ judge.values(state))
+        yield Moment(env.render(), probabilities, action, value, score, count)
+        step = env.step(action)
+        score, count, over = score + step.reward, count + 1, step.over
+        if not over:
+            state = frames.observe(step)
+    yield Moment(env.render(), probabilities, action, value, score, count)
+
+
+@dataclass(frozen=True)
+class Wish:
+    """Which episode is wanted."""
+
+    episode: int = 0  # its number; 0 is the first that an evaluation with the same seed plays
+    seed: int | None = None  # root of its seed; None: the run's own
+    greedy: bool = False
+    max_steps: int = 3_000
+    device: str = "auto"
+
+
+class Film:
+    """An episode of a run's policy, picture by picture."""
+
+    def __init__(
+        self, run: RunDirectory, config: RunConfig, wish: Wish, on_moment: Callable[[Moment], object] = lambda one: None
+    ) -> None:
+        self.run, self.config, self.wish, self.on_moment = run, config, wish, on_moment
+        self.last: Moment | None = None
+
+    @property
+    def rate(self) -> float:
+        """Pictures a second that suit the game: an Atari step is four of sixty frames."""
+        return 15.0 if self.config.stack > 1 else 10.0
+
+    def pictures(self) -> Iterator[Pixels]:
+        """Play, and draw every moment."""
+        config, wish = self.config, self.wish
+        device = torch.device(resolve_device(wish.device))
+        judge = Judge(load_policy(self.run.policy, device), config.settings.network.v_max, device)
+        plan = Plan(
+            episodes=1,
+            seed=config.seed if wish.seed is None else wish.seed,
+            stack=config.stack,
+            greedy=wish.greedy or config.eval.greedy,
+            epsilon=config.settings.acting.epsilon_eval,
+        )
+        env = make_env(config.env, settings=config.environment, render=True)
+        painter = Painter(config, env.spec.action_names)
+        try:
+            for moment in play(judge, env, plan, wish.episode):
+                self.last = moment
+                self.on_moment(moment)
+                yield painter.draw(moment)
+                if moment.step >= wish.max_steps:
+                    return
+        finally:
+            env.close()
+
+
+class Painter:
+    """Draws moments as pictures (HEIGHT, W, 3) of one size."""
+
+    def __init__(self, config: RunConfig, action_names: tuple[str, ...]) -> None:
+        self.title = f"{config.env}: {config.agent}"
+        self.names = action_names
+        self.history: list[float] = []
+
+    def draw(self, moment: Moment) -> Pixels:
+        """Return the game's screen with the panel beside it; sides are even, as video formats want them."""
+        self.history = [*self.history, moment.value][-VALUES:]
+        height, width = moment.screen.shape[:2]
+        wide = max(2, round(width * HEIGHT / height) // 2 * 2)
+        screen = cv2.resize(moment.screen, (wide, HEIGHT), interpolation=cv2.INTER_NEAREST)
+        return np.ascontiguousarray(np.concatenate([screen, self._panel(moment)], axis=1), dtype=np.uint8)
+
+    def _panel(self, moment: Moment) -> Pixels:
+        panel: Pixels = np.full((HEIGHT, PANEL, 3), PAPER, np.uint8)
+        _write(panel, self.title, (12, 24), INK)
+        _write(panel, f"step {moment.step:,}   score {moment.score:g}", (12, 46), INK)
+        _write(panel, f"value {moment.value:.2f}", (12, 68), INK)
+        self._curve(panel, top=76, height=54)
+        _write(panel, "action probabilities", (12, 152), FAINT)
+        row = min(24, (HEIGHT - 170) // max(1, len(self.names)))
+        for number, (name, share) in enumerate(zip(self.names, moment.probabilities, strict=True)):
+            top = 160 + row * number
+            colour = CHOSEN if number == moment.action else FAINT
+            left, right = 150, 150 + round(share * (PANEL - 210))
+            cv2.rectangle(panel, (left, top + 2), (max(left + 1, right), top + row - 3), colour, -1)
+            scale = 0.42 if row > 18 else 0.34
+            _write(panel, name[:16], (12, top + row - 5), INK if number == moment.action else FAINT, scale)
+            _write(panel, f"{share:.2f}", (PANEL - 52, top + row - 5), INK, scale)
+        return panel
+
+    def _curve(self, panel: Pixels, top: int, height: int) -> None:
+        """The value over the last steps."""
+        if len(self.history) < 2:
+            return
+        low, high = min(self.history), max(self.history)
+        ys = top + height - (np.array(self.history) - low) / max(high - low, 1e-6) * height
+        xs = 12 + np.arange(len(ys)) * (PANEL - 24) / (VALUES - 1)
+        points = np.stack([xs, ys], axis=1).round().astype(np.int32)
+        cv2.polylines(panel, [points[:, None]], False, CHOSEN, 1, cv2.LINE_AA)
+
+
+def _write(panel: Pixels, text: str, at: tuple[int, int], colour: tuple[int, int, int], scale: float = 0.45) -> None:
+    cv2.putText(panel, text, at, FONT, scale, colour, 1, cv2.LINE_AA)

@@ -1,0 +1,282 @@
+"""Agents as objects: they learn as the command line's do, bit for bit, play, are kept and come back."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import sacbbf
+from sacbbf import BBF, SACBBF, Agent, Callback, UsageError
+from sacbbf.api import AGENT_CLASSES
+from sacbbf.cli import run
+from sacbbf.run.settings import differences, from_toml
+
+IDENTITY = "toys/Identity-v0"
+STEPS = 160
+SETTINGS = {
+    "network.hidden_dim": 16,
+    "network.width_scale": 0.25,
+    "schedule.n_start": 5,
+    "schedule.warmup": 64,
+    "log_every": 20,
+    "eval.parallel": 4,
+}
+FLAGS = [word for name, value in SETTINGS.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+
+
+def make(**words):
+    return SACBBF(IDENTITY, **{"seed": 3, "settings": SETTINGS, **words})
+
+
+def kept(agent, folder):
+    """All that acting needs of an agent, as bytes."""
+    return (agent.save(folder) / "policy.safetensors").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def learned():
+    """An agent that learned without a stop."""
+    return make().learn(STEPS)
+
+
+@pytest.fixture(scope="module")
+def folder(learned, tmp_path_factory):
+    """Where it is saved. Not to be written to."""
+    return learned.save(tmp_path_factory.mktemp("agents") / "learned")
+
+
+@pytest.fixture(scope="module")
+def content(folder):
+    return (folder / "policy.safetensors").read_bytes()
+
+
+# --- learning ---
+
+
+def test_learning_gives_the_bits_of_the_command_line(content, folder, tmp_path):
+    out = tmp_path / "run"
+    words = ["--steps", str(STEPS), "--seed", "3", "--eval.episodes", "3", "--eval.no-baselines", "--quiet"]
+    assert run(["train", IDENTITY, "--out", str(out), *words, *FLAGS]) == 0
+    assert (out / "policy.safetensors").read_bytes() == content
+    found = differences(from_toml(folder / "config.toml"), from_toml(out / "config.toml"))
+    assert found.keys() == {"eval.episodes", "eval.baselines"}
+    result = json.loads((out / "result.json").read_text())
+    assert Agent.load(out).evaluate(3).scores == tuple(result["returns"])
+
+
+def test_learning_changes_the_agent(content, tmp_path):
+    assert kept(make(), tmp_path / "fresh") != content
+
+
+def test_learning_that_was_stopped_goes_on_to_the_same_bits(content, tmp_path):
+    agent = make()
+    assert agent.learn(STEPS, callback=lambda agent: agent.steps < 97) is agent
+    assert agent.steps == 97
+    assert kept(agent, tmp_path / "half") != content
+    agent.learn()
+    assert agent.steps == STEPS
+    assert kept(agent, tmp_path / "whole") == content
+    agent.learn(STEPS)  # nothing is left to do
+    assert kept(agent, tmp_path / "again") == content
+
+
+class Notes(Callback):
+    """Writes down what it is told."""
+
+    def __init__(self):
+        self.steps, self.episodes, self.evaluations, self.metrics = [], [], [], {}
+
+    def on_step(self, agent):
+        self.steps.append(agent.steps)
+        self.metrics[agent.steps] = dict(agent.metrics)
+
+    def on_episode(self, agent, episode):
+        self.episodes.append((agent.steps, episode.length))
+
+    def on_evaluation(self, agent, evaluation):
+        self.evaluations.append((agent.steps, len(evaluation.scores)))
+
+
+def test_callbacks_hear_of_everything_and_evaluations_leave_learning_untouched(content, tmp_path):
+    agent, notes = make(), Notes()
+    agent.learn(STEPS, callback=notes, eval_every=40, eval_episodes=2)
+    assert notes.steps == list(range(1, STEPS + 1))
+    assert notes.episodes == [(step, 10) for step in range(10, STEPS + 1, 10)]
+    assert notes.evaluations == [(step, 2) for step in range(40, STEPS + 1, 40)]
+    assert notes.metrics[60] == {} and "loss/total" in notes.metrics[80]
+    assert kept(agent, tmp_path / "evaluated") == content
+
+
+@pytest.mark.parametrize(("method", "last"), [("on_step", 1), ("on_episode", 10), ("on_evaluation", 7)])
+def test_every_callback_can_end_the_learning(method, last):
+    stopping = type("Stopping", (Callback,), {method: lambda *args: False})()
+    assert make().learn(40, callback=stopping, eval_every=7, eval_episodes=1).steps == last
+
+
+def test_the_number_of_steps_is_fixed_by_the_first_call():
+    agent = make().learn(40, callback=lambda agent: False)
+    with pytest.raises(UsageError, match="made for 40 steps"):
+        agent.learn(50)
+    assert (agent.steps, agent.config.steps) == (1, 40)
+
+
+def test_schedules_stretch_over_the_steps():
+    half, whole = (make().learn(steps, callback=lambda agent: False).config for steps in (5_000, 10_000))
+    assert whole.settings.schedule.reset_every == 2 * half.settings.schedule.reset_every > 0
+
+
+def test_progress_is_shown_on_request_only(capsys, monkeypatch):
+    monkeypatch.setattr("sacbbf.run.display.LINE_EVERY", 0.0)
+    make().learn(3)
+    assert capsys.readouterr().out == ""
+    make().learn(3, progress_bar=True)
+    assert "learning 3/3" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ({"settings": {"network.hiden_dim": 3}}, "no setting settings.network.hiden_dim"),
+        ({"settings": {"network.hidden_dim": 0}}, "network.hidden_dim = 0"),
+        ({"settings": {"network.encoder": "impala"}}, "network.encoder = 'impala'"),
+        ({"size": "huge"}, "size = 'huge'"),
+        ({"seed": -1}, "seed = -1"),
+        ({"device": "tpu"}, "device = 'tpu'"),
+    ],
+)
+def test_bad_words_are_refused(words, message):
+    with pytest.raises(UsageError, match=message):
+        make(**words)
+
+
+def test_an_unknown_environment_is_refused():
+    with pytest.raises(UsageError, match="did you mean Pong"):
+        SACBBF("Pongg")
+
+
+# --- playing ---
+
+
+def test_predict_takes_one_state_or_a_batch(learned):
+    states = np.eye(5, dtype=np.float32)
+    one, memory = learned.predict(states[0], state="kept")
+    assert one.shape == () and one.dtype == np.int64 and memory == "kept" and 0 <= one < 5
+    many, memory = learned.predict(states)
+    assert many.shape == (5,) and memory is None and set(many) <= set(range(5))
+
+
+def test_deterministic_predictions_are_the_most_likely_actions(learned):
+    states = np.repeat(np.eye(5, dtype=np.float32), 300, axis=0)
+    best, _ = learned.predict(states, deterministic=True)
+    assert np.array_equal(best, learned.predict(states, deterministic=True)[0])
+    drawn, _ = learned.predict(states)
+    for start in range(0, len(states), 300):
+        assert len(set(best[start : start + 300])) == 1
+        counts = np.bincount(drawn[start : start + 300], minlength=5)
+        assert counts[best[start]] >= counts.max() - 40  # the two most likely may be close
+    assert not np.array_equal(best, drawn)
+
+
+def test_draws_belong_to_the_seed(folder):
+    states = np.repeat(np.eye(5, dtype=np.float32), 20, axis=0)
+    first, second = (Agent.load(folder) for _ in range(2))
+    drawn = first.predict(states)[0]
+    assert np.array_equal(drawn, second.predict(states)[0])
+    assert not np.array_equal(drawn, first.predict(states)[0])
+
+
+@pytest.mark.parametrize("shape", [(4,), (2, 4), (2, 3, 5), ()])
+def test_predict_refuses_another_shape(shape, learned):
+    with pytest.raises(UsageError, match="observation has shape"):
+        learned.predict(np.zeros(shape, np.float32))
+
+
+def test_evaluations_say_what_they_found(learned):
+    found = learned.evaluate(6)
+    assert found.mean == pytest.approx(np.mean(found.scores)) and len(found.scores) == 6
+    assert found.standard_error == pytest.approx(np.std(found.scores, ddof=1) / 6**0.5)
+    assert found.interval[0] <= found.mean <= found.interval[1]
+    assert str(found).startswith(f"{found.mean:.2f} (95% interval") and "6 episodes" in str(found)
+    assert learned.evaluate(6).scores == found.scores
+    assert learned.evaluate(6, seed=9).scores != found.scores
+    assert learned.evaluate(6, greedy=True).scores != found.scores
+
+
+def test_an_agent_whose_evaluation_is_greedy_evaluates_so(folder):
+    agent = Agent.load(folder)
+    plain, greedy = agent.evaluate(6).scores, agent.evaluate(6, greedy=True).scores
+    other = make(settings=SETTINGS | {"eval.greedy": True})
+    other._loaded = agent.network
+    assert other.evaluate(6).scores == greedy != plain
+
+
+@pytest.mark.parametrize("name", AGENT_CLASSES)
+def test_every_agent_plays(name):
+    agent = AGENT_CLASSES[name]("CartPole-v1")
+    states = np.stack([agent.make_env().reset(seed=seed)[0] for seed in range(3)])
+    assert agent.config.agent == name == agent.name
+    assert set(agent.predict(states)[0]) <= {0, 1}
+    assert agent.evaluate(1).mean >= 8  # a pole takes that long to fall
+
+
+# --- keeping ---
+
+
+def test_a_loaded_agent_scores_as_it_did(learned, folder, tmp_path):
+    loaded = SACBBF.load(folder)
+    assert type(loaded) is type(Agent.load(folder)) is SACBBF
+    assert loaded.config == learned.config and loaded.steps == 0
+    scores = learned.evaluate(5).scores
+    assert loaded.evaluate(5).scores == scores
+    assert run(["evaluate", str(folder), "--episodes", "5", "--json", str(tmp_path / "scores.json")]) == 0
+    assert tuple(json.loads((tmp_path / "scores.json").read_text())["returns"]) == scores
+
+
+def test_a_loaded_agent_is_saved_as_it_was(folder, content, tmp_path):
+    assert kept(Agent.load(folder), tmp_path / "copy") == content
+    assert (tmp_path / "copy/config.toml").read_bytes() == (folder / "config.toml").read_bytes()
+
+
+def test_a_run_directory_can_be_loaded(finished_run):
+    agent = Agent.load(finished_run.path)
+    assert agent.evaluate(4).scores == tuple(json.loads(finished_run.result.read_text())["returns"])
+
+
+def test_a_loaded_agent_does_not_learn(folder):
+    with pytest.raises(UsageError, match="does not learn"):
+        Agent.load(folder).learn(10)
+
+
+def test_load_refuses_another_agent_and_a_folder_that_is_none(folder, tmp_path):
+    with pytest.raises(UsageError, match="holds the agent 'sac-bbf': must be bbf"):
+        BBF.load(folder)
+    with pytest.raises(UsageError, match="is not a run directory"):
+        Agent.load(tmp_path)
+
+
+def test_save_does_not_write_among_other_files(learned, tmp_path):
+    (tmp_path / "letter.txt").write_text("dear")
+    with pytest.raises(UsageError, match="holds other files already"):
+        learned.save(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
+
+
+# --- the package ---
+
+
+def test_public_names_are_there():
+    found = {name: getattr(sacbbf, name) for name in sacbbf.__all__}
+    assert all(found[name].__name__ == name for name in found if name != "__version__")
+    assert set(AGENT_CLASSES.values()) <= set(found.values())
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        _ = sacbbf.Nothing
+
+
+def test_importing_the_package_is_cheap():
+    code = "import sys, sacbbf; print(sacbbf.__version__, *({'torch', 'numpy', 'gymnasium'} & sys.modules.keys()))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == [sacbbf.__version__]

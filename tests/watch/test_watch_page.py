@@ -1,0 +1,145 @@
+"""The watching page in a real browser: whole at both widths and in both schemes, up to date, and nobody's script."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+VIEWS = [(width, scheme) for width in (1280, 390) for scheme in ("light", "dark")]
+ROWS = "#runs tr"
+
+
+@dataclass
+class View:
+    """An opened page, and what went wrong on it."""
+
+    page: Any
+    messages: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: no page is opened")
+    path = shutil.which("chromium")
+    if path is None:
+        pytest.skip("there is no chromium on the path: the page is not opened in a browser")
+    with sync_api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def look(browser, serve):
+    """Function that opens the page for a directory."""
+    contexts = []
+
+    def open_page(top, width=1280, scheme="light"):
+        contexts.append(browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme))
+        view = View(contexts[-1].new_page())
+        view.page.on("console", lambda message: view.messages.append(message.text))
+        view.page.on("pageerror", lambda error: view.messages.append(str(error)))
+        view.page.on("request", lambda request: view.requests.append(request.url))
+        view.page.on("dialog", lambda dialog: (view.messages.append(dialog.message), dialog.dismiss()))
+        address = serve(top)
+        view.page.goto(f"{address}/")
+        return view, address
+
+    yield open_page
+    for context in contexts:
+        context.close()
+
+
+def shown(page, name):
+    """Wait until a run is shown in full."""
+    page.locator("#detail-title", has_text=re.compile(f"^{re.escape(name)}$")).wait_for()
+
+
+@pytest.mark.parametrize(("width", "scheme"), VIEWS)
+def test_the_page_is_whole_at_every_width_and_in_both_schemes(look, top, width, scheme):
+    (top / "pole/video.mp4").unlink()  # the bytes there are none that a browser could show
+    view, address = look(top, width, scheme)
+    page = view.page
+    page.get_by_role("button", name="pole", exact=True).click()
+    shown(page, "pole")
+    page.wait_for_selector("#media img")
+    page.evaluate("() => document.querySelector('#media img').decode()")
+    assert page.locator(ROWS).count() == 4
+    assert page.locator("#where").text_content() == str(top)
+    charts = page.locator("#charts svg")
+    assert charts.count() == 4
+    for chart in charts.all():
+        box = chart.bounding_box()
+        assert box["width"] > 250 and box["height"] > 100
+        points = chart.locator("path.line").get_attribute("d").split("L")
+        assert len(points) >= 3 and not any("NaN" in point for point in points)
+        assert " at step " in chart.get_attribute("aria-label")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    dark = page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 22, 26)"
+    assert dark == (scheme == "dark")
+    assert view.messages == []
+    elsewhere = [url for url in view.requests if not url.startswith((f"{address}/", "data:"))]
+    assert elsewhere == [] and len(view.requests) >= 4
+
+
+def test_a_click_shows_a_run_and_the_address_keeps_it(look, top):
+    view, _ = look(top)
+    page = view.page
+    page.get_by_role("button", name="again/pole").click()
+    shown(page, "again/pole")
+    assert page.locator(f"{ROWS}[aria-selected=true] button").all_text_contents() == ["again/pole"]
+    assert "77.50" in page.locator(ROWS, has_text="again/pole").text_content()
+    page.reload()
+    shown(page, "again/pole")
+    assert view.messages == []
+
+
+def test_new_episodes_appear_by_themselves(look, top, grow):
+    view, _ = look(top / "pole")
+    page = view.page
+    page.wait_for_selector("#latest tr")
+    before = page.locator("#latest tr td").first.text_content()
+    step = grow(top / "pole", 1, 1234.5)
+    page.locator("#latest", has_text="1,234.5").wait_for(timeout=10_000)
+    assert page.locator("#latest tr td").first.text_content() == f"{step:,}" != before
+    assert "1,234.5" in page.locator(ROWS).text_content()
+
+
+def test_names_are_text_and_never_markup(look, top):
+    view, _ = look(top)
+    page = view.page
+    page.get_by_role("button", name="<script>alert(1)").click()
+    shown(page, "<script>alert(1)")
+    assert page.locator("script").count() == 1  # the page's own
+    assert view.messages == []
+
+
+def test_a_run_that_cannot_be_read_says_why(look, top):
+    view, _ = look(top)
+    row = view.page.locator(ROWS, has_text="broken")
+    row.wait_for()
+    assert "is not a configuration in TOML" in row.locator(".unreadable").text_content()
+
+
+def test_an_empty_directory_says_what_makes_a_run(look, tmp_path):
+    (tmp_path / "empty").mkdir()
+    view, _ = look(tmp_path / "empty")
+    view.page.wait_for_selector("#none:not([hidden])")
+    assert "sacbbf train" in view.page.locator("#none").text_content()
+    assert view.page.locator("#detail").is_hidden() and view.page.locator("#sweeps").is_hidden()
+    assert view.messages == []
+
+
+def test_a_server_that_has_gone_is_told(look, top):
+    view, _ = look(top / "pole")
+    page = view.page
+    page.wait_for_selector("#latest tr")
+    page.route("**/api/**", lambda route: route.abort())
+    page.locator("#when", has_text="not reached").wait_for(timeout=10_000)
+    assert page.locator("#latest tr").count() == 12  # what was seen stays

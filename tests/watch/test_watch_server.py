@@ -1,0 +1,222 @@
+"""What the watching server answers: runs and sweeps as their files have them, and nothing else of the disk."""
+
+from __future__ import annotations
+
+import json
+import socket
+import urllib.error
+import urllib.request
+from urllib.parse import urlencode
+
+import pytest
+
+from sacbbf.cli import run
+from sacbbf.disk.lease import Lease
+from sacbbf.sweep.directory import SweepDirectory
+from sacbbf.sweep.spec import Spec, Variant
+from sacbbf.watch.sight import POINTS, thin
+
+
+def ask(address, path, host=None):
+    """Status, headers and body of an answer."""
+    request = urllib.request.Request(address + path, headers={} if host is None else {"Host": host})
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return answer.status, answer.headers, answer.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.headers, error.read()
+
+
+def ask_json(address, where, **query):
+    status, headers, body = ask(address, f"{where}?{urlencode(query)}")
+    assert (status, headers["Content-Type"]) == (200, "application/json")
+    return json.loads(body)
+
+
+# --- runs ---
+
+
+def test_the_overview_has_every_run_in_a_line(serve, top, finished_run):
+    found = ask_json(serve(top), "/api/overview")
+    assert found["directory"] == str(top) and found["sweeps"] == []
+    runs = {one["path"]: one for one in found["runs"]}
+    assert runs.keys() == {"pole", "again/pole", "<script>alert(1)", "broken"}
+    result = json.loads(finished_run.result.read_text())
+    pole = runs["pole"]
+    assert (pole["env"], pole["agent"], pole["size"], pole["seed"]) == ("toys/Identity-v0", "sac-bbf", "tiny", 0)
+    assert (pole["state"], pole["step"], pole["steps"]) == ("finished", 200, 200)
+    assert (pole["score"], pole["interval"]) == (result["score"], result["interval_95"])
+    assert pole["last_score"] == json.loads((top / "pole/episodes.jsonl").read_text().splitlines()[-1])["score"]
+    assert runs["broken"]["state"] == "unreadable" and "is not a configuration" in runs["broken"]["why"]
+
+
+def test_a_run_that_is_written_is_running_and_one_that_is_left_has_stopped(serve, top, grow):
+    address = serve(top / "pole")
+    (top / "pole/result.json").unlink()
+    step = grow(top / "pole", 1, 0.0)
+    with Lease.acquire(top / "pole"):
+        (found,) = ask_json(address, "/api/overview")["runs"]
+        assert (found["path"], found["state"], found["score"]) == ("pole", "running", None)
+        assert found["step"] == step > 200
+    assert ask_json(address, "/api/overview")["runs"][0]["state"] == "stopped"
+
+
+def test_an_empty_directory_has_no_runs(serve, tmp_path):
+    (tmp_path / "empty").mkdir()
+    found = ask_json(serve(tmp_path / "empty"), "/api/overview")
+    assert found["runs"] == found["sweeps"] == []
+
+
+def test_a_run_has_its_curves_and_latest_episodes(serve, top):
+    found = ask_json(serve(top), "/api/run", path="pole")
+    assert set(found["curves"]) == {"training score", "evaluation", "policy entropy", "updates per second"}
+    assert [step for step, _ in found["curves"]["evaluation"]] == [50, 100, 150]
+    assert all(found["curves"].values())
+    lines = [json.loads(line) for line in (top / "pole/episodes.jsonl").read_text().splitlines()]
+    assert found["latest"] == [[line["step"], line["score"]] for line in lines[-12:][::-1]]
+    recent = [line["score"] for line in lines[-10:]]
+    assert found["curves"]["training score"][-1] == [lines[-1]["step"], pytest.approx(sum(recent) / 10)]
+    assert found["files"] == ["video.mp4", "curve.png"]
+
+
+def test_runs_of_one_name_are_told_apart(serve, top):
+    address = serve(top)
+    assert ask_json(address, "/api/run", path="again/pole")["score"] == 77.5
+    assert ask_json(address, "/api/run", path="pole")["score"] != 77.5
+
+
+def test_curves_are_thinned_and_keep_their_last_point(serve, top, grow):
+    step = grow(top / "pole", 1_999, 3.0)
+    curve = ask_json(serve(top), "/api/run", path="pole")["curves"]["training score"]
+    assert 200 < len(curve) <= POINTS
+    assert curve[-1] == [step, pytest.approx(3.0)]
+    assert [one for one, _ in curve] == sorted(one for one, _ in curve)
+
+
+@pytest.mark.parametrize("count", [0, 1, 399, 400, 401, 800, 801, 12_345])
+def test_thinning_keeps_what_there_is_room_for(count):
+    points = [[float(number), 0.0] for number in range(count)]
+    found = thin(points)
+    assert len(found) <= POINTS and found[-1:] == points[-1:]
+    if count <= POINTS:
+        assert found == points
+    else:
+        assert len(found) >= POINTS / 2
+
+
+def test_a_line_that_is_being_written_is_left_out(serve, top):
+    address = serve(top)
+    before = ask_json(address, "/api/run", path="pole")
+    with (top / "pole/episodes.jsonl").open("a") as file:
+        file.write('{"step": 9999, "sco')
+    assert ask_json(address, "/api/run", path="pole")["latest"] == before["latest"]
+
+
+def test_records_that_cannot_be_read_are_told(serve, top):
+    (top / "pole/episodes.jsonl").write_text("no line of a record\n")
+    status, _, body = ask(serve(top), "/api/run?path=pole")
+    assert status == 404 and b"the records of 'pole' cannot be read" in body
+
+
+# --- sweeps ---
+
+
+def test_a_sweep_shows_how_far_it_has_come(serve, tmp_path):
+    spec = Spec(("CartPole-v1",), (Variant("sac-bbf"),), (0, 1, 2), "tiny", 150, {}, 1, "cpu")
+    SweepDirectory(tmp_path / "ladder").begin(spec)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/sweep.json").write_text("{}")
+    ladder, other = ask_json(serve(tmp_path), "/api/overview")["sweeps"]
+    assert (ladder["path"], ladder["step"], ladder["steps"]) == ("ladder", 0, 450)
+    assert ladder["counts"] == {"finished": 0, "running": 0, "stopped": 0, "failed": 0, "waiting": 3}
+    assert other["path"] == "other" and "is not the manifest" in other["why"]
+
+
+# --- files, and what is refused ---
+
+
+def test_pictures_and_videos_are_served(serve, top):
+    address = serve(top)
+    status, headers, body = ask(address, "/file?path=pole&name=video.mp4")
+    assert (status, headers["Content-Type"], body) == (200, "video/mp4", b"moving pictures")
+    status, headers, body = ask(address, "/file?path=pole&name=curve.png")
+    assert (status, headers["Content-Type"]) == (200, "image/png") and body.startswith(b"\x89PNG")
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert "default-src 'none'" in headers["Content-Security-Policy"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/file?path=pole&name=config.toml",
+        "/file?path=pole&name=policy.safetensors",
+        "/file?path=pole&name=../pole/video.mp4",
+        "/file?path=pole&name=",
+        "/file?path=again/pole&name=video.mp4",  # it has none
+        "/file?path=../runs/pole&name=video.mp4",
+        "/file?path=again/../pole&name=video.mp4",
+        "/file?path=&name=video.mp4",
+        "/file",
+        "/api/run?path=..",
+        "/api/run?path=/etc",
+        "/api/run",
+        "/../../etc/passwd",
+        "/runs/pole/video.mp4",
+        "/api",
+    ],
+)
+def test_nothing_else_is_served(path, serve, top):
+    status, _, body = ask(serve(top), path)
+    assert status == 404 and b"moving" not in body
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "[::2]"])
+def test_another_sites_name_is_refused(host, serve, top):
+    address = serve(top)
+    for path in ("/", "/api/overview", "/file?path=pole&name=video.mp4"):
+        status, _, body = ask(address, path, host)
+        assert status == 403 and b"moving" not in body
+    assert ask(address, "/api/overview", "localhost:8100")[0] == 200
+
+
+def test_any_name_will_do_where_the_network_was_asked_for(serve, top):
+    assert ask(serve(top, "0.0.0.0"), "/api/overview", "box.example")[0] == 200
+
+
+def test_the_page_is_one_piece(serve, top):
+    status, headers, body = ask(serve(top), "/")
+    assert status == 200 and headers["Content-Type"].startswith("text/html")
+    text = body.decode()
+    assert "page.css" not in text and "page.js" not in text and "http://" not in text.replace("http://www.w3.org", "")
+
+
+# --- sacbbf watch ---
+
+
+def test_watch_refuses_bad_words(tmp_path, capsys):
+    for words, message in {
+        ("nowhere",): "nowhere: no such directory",
+        (str(tmp_path), "--port", "70000"): "port = 70000: must be in 0 .. 65535",
+    }.items():
+        assert run(["watch", *words]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_watch_says_that_a_port_is_taken(tmp_path, capsys):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert run(["watch", str(tmp_path), "--port", str(port)]) == 2
+    assert f"cannot serve at 127.0.0.1:{port}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("host", "warned"), [("127.0.0.1", False), ("0.0.0.0", True)])
+def test_watch_serves_until_it_is_interrupted(host, warned, tmp_path, capsys, monkeypatch):
+    def interrupt(self):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sacbbf.watch.server.Server.serve_forever", interrupt)
+    assert run(["watch", str(tmp_path), "--host", host, "--port", "0"]) == 0
+    said = capsys.readouterr().out
+    assert f"http://{host}:" in said and str(tmp_path) in said
+    assert ("everybody who can reach" in said) == warned
