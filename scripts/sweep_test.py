@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sacbbf.sweep.directory import SweepDirectory
-from sacbbf.sweep.status import sweep_states
+from sacbbf.sweep.status import saved_step, sweep_states
 
 COMPARED = ("config.toml", "policy.safetensors", "episodes.jsonl", "metrics.jsonl", "evaluations.jsonl")
 COMMAND = [sys.executable, "-c", "from sacbbf.cli import main; main()", "sweep"]
@@ -76,14 +76,16 @@ def disturb_ray(path: Path, words: list[str]) -> None:
 
 
 def wait_for_half(path: Path, alive: Callable[[], bool]) -> None:
-    """Wait until half of the cells are finished."""
+    """Wait until half of the cells are finished and another has saved a checkpoint, from which it can go on."""
     directory = SweepDirectory(path)
     while alive():
         if directory.manifest.exists():
             states = sweep_states(directory, directory.read().cells())
-            if 2 * sum(state.state == "finished" for state in states) >= len(states):
+            others = [state.cell for state in states if state.state != "finished"]
+            begun = any(saved_step(directory.run(cell)) for cell in others)
+            if begun and 2 * len(others) <= len(states):
                 return
-        time.sleep(0.5)
+        time.sleep(0.2)
     raise SystemExit("the sweep ended before it was disturbed")
 
 
