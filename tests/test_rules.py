@@ -35,7 +35,7 @@ def test_every_number_has_a_range():
     [
         ("network.hidden_dim", 0, "network.hidden_dim = 0: must be a whole number from 1 to 65536"),
         ("network.hidden_dim", 2.5, "network.hidden_dim = 2.5: must be a whole number"),
-        ("network.encoder", "vit", "network.encoder = 'vit': must be one of impala, nature, grid, mlp"),
+        ("network.encoder", "", "network.encoder = '': must be a name"),
         ("network.dueling", 1, "network.dueling = 1: must be true or false"),
         ("optimiser.learning_rate", float("nan"), "optimiser.learning_rate = nan: must be a number from 0 to 1"),
         ("optimiser.tau", -0.1, "optimiser.tau = -0.1: must be a number from 0 to 1"),

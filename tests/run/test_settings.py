@@ -107,6 +107,13 @@ def test_an_encoder_for_other_observations_is_refused(env, encoder):
         check_fit(replace(config, settings=replace(config.settings, network=network)), spec)
 
 
+def test_an_encoder_that_nobody_has_registered_is_refused():
+    config, spec = resolve("toys/Catch-v0")
+    network = replace(config.settings.network, encoder="vit")
+    with pytest.raises(UsageError, match="network.encoder = 'vit': must be one of impala, nature, grid, mlp"):
+        check_fit(replace(config, settings=replace(config.settings, network=network)), spec)
+
+
 @pytest.mark.parametrize("env", ["CartPole-v1", "Pong", "toys/Catch-v0"])
 def test_toml_gives_back_the_same_configuration(env, tmp_path):
     environment = EnvSettings(max_steps=77)
@@ -146,7 +153,7 @@ def test_overlay_replaces_only_what_is_given(config):
         ({"seed": True}, "seed = True: must be int"),
         ({"clip_rewards": 1}, "clip_rewards = 1: must be bool"),
         ({"agent": []}, r"agent = \[\]: must be one of"),
-        ({"settings": {"network": {"encoder": "vit"}}}, "encoder = 'vit': must be one of impala"),
+        ({"settings": {"network": {"encoder": 3}}}, "encoder = 3: must be str"),
         ({"environment": {"sticky": "x"}}, "environment.sticky = 'x': must be float"),
         ({"environment": {"max_steps": 2.5}}, "environment.max_steps = 2.5: must be int"),
         ({"eval": 3}, "eval = 3: must be a table"),

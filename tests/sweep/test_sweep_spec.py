@@ -194,7 +194,7 @@ def test_a_baseline_trains_for_no_steps():
     ("fields", "message"),
     [
         ({"seeds": ()}, "a sweep needs at least one game, one agent and one seed"),
-        ({"settings": {"loss.varianse": 1}}, "sac-bbf on CartPole-v1: sweep: no setting settings.loss.varianse"),
+        ({"settings": {"loss.varianse": 1}}, "sac-bbf on CartPole-v1: settings: no setting settings.loss.varianse"),
         ({"settings": {"eval.episodes": 0}}, "eval.episodes = 0: must be"),
         ({"settings": {"optimiser.learning_rate": float("nan")}}, "optimiser.learning_rate = nan: must be"),
         ({"settings": {"eval.episodes": "many"}}, "eval.episodes = 'many': must be int"),
