@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from scipy.special import softmax
 
 from sacbbf import SACBBF, Agent
 from sacbbf.cli import run
@@ -53,7 +54,7 @@ def test_onnx_gives_the_same_numbers_for_any_batch(name):
     session = runtime.InferenceSession(onnx_bytes(network, shape, dtype), providers=["CPUExecutionProvider"])
     assert [one.name for one in session.get_inputs()] == ["states"]
     assert [one.name for one in session.get_outputs()] == [output]
-    for batch in (1, 5):
+    for batch in (1, 5, 1_000):
         high = {torch.uint8: 256, torch.bool: 2}.get(dtype)
         states = torch.rand(batch, *shape) if high is None else torch.randint(high, (batch, *shape)).to(dtype)
         (found,) = session.run([output], {"states": states.numpy()})
@@ -61,6 +62,7 @@ def test_onnx_gives_the_same_numbers_for_any_batch(name):
             expected = act(network, to_float(states)).numpy()
         assert found.shape == (batch, 3)
         assert np.allclose(found, expected, atol=1e-5)
+        assert np.allclose(softmax(found, axis=1), softmax(expected, axis=1), rtol=0.0, atol=1e-5)
         assert np.ptp(expected) > 1e-3  # there is something to get wrong
 
 

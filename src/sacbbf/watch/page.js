@@ -21,7 +21,8 @@ async function ask(path) {
 
 function showRuns(runs) {
   $("none").hidden = runs.length > 0;
-  $("runs").replaceChildren(...runs.map((run) => {
+  const order = [...runs].sort((one, other) => (other.state === "running") - (one.state === "running"));
+  $("runs").replaceChildren(...order.map((run) => {
     const open = element("button", {type: "button", text: run.path});
     open.addEventListener("click", () => choose(run.path));
     const row = element("tr", {"aria-selected": String(run.path === chosen)}, element("td", {}, open));
