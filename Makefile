@@ -25,7 +25,7 @@ test: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
 
 docs: $(READY)
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 format: $(READY)
 	$(BIN)/ruff check --fix .
