@@ -1,9 +1,11 @@
-"""Registers the toy environments by name, makes the finished runs that many tests look at, arms crash points."""
+"""Registers the toy environments by name, makes the finished runs that many tests look at, starts a browser, arms
+crash points."""
 
 from __future__ import annotations
 
 import pytest
 
+from browsing import start_browser
 from sacbbf.disk import faults
 from sacbbf.run.records import RunDirectory
 from toys import run_quietly, toy_config
@@ -23,6 +25,12 @@ def drawn_run(tmp_path_factory) -> RunDirectory:
     out = tmp_path_factory.mktemp("runs") / "drawn"
     run_quietly(toy_config("Drawn", 80), out)
     return RunDirectory(out)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A browser for the tests of pages."""
+    yield from start_browser()
 
 
 @pytest.fixture

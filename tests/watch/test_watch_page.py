@@ -3,36 +3,12 @@
 from __future__ import annotations
 
 import re
-import shutil
-from dataclasses import dataclass, field
-from typing import Any
 
 import pytest
 
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-VIEWS = [(width, scheme) for width in (1280, 390) for scheme in ("light", "dark")]
+from browsing import VIEWS, new_view
+
 ROWS = "#runs tr"
-
-
-@dataclass
-class View:
-    """An opened page, and what went wrong on it."""
-
-    page: Any
-    messages: list[str] = field(default_factory=list)
-    requests: list[str] = field(default_factory=list)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: no page is opened")
-    path = shutil.which("chromium")
-    if path is None:
-        pytest.skip("there is no chromium on the path: the page is not opened in a browser")
-    with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=path, args=FLAGS)
-        yield started
-        started.close()
 
 
 @pytest.fixture
@@ -42,11 +18,7 @@ def look(browser, serve):
 
     def open_page(top, width=1280, scheme="light"):
         contexts.append(browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme))
-        view = View(contexts[-1].new_page())
-        view.page.on("console", lambda message: view.messages.append(message.text))
-        view.page.on("pageerror", lambda error: view.messages.append(str(error)))
-        view.page.on("request", lambda request: view.requests.append(request.url))
-        view.page.on("dialog", lambda dialog: (view.messages.append(dialog.message), dialog.dismiss()))
+        view = new_view(contexts[-1])
         address = serve(top)
         view.page.goto(f"{address}/")
         return view, address

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
-from dataclasses import dataclass, field
-from typing import Any
-
 import pytest
 from made_runs import make_config, write_csv, write_run
 
+from browsing import VIEWS, new_view
 from sacbbf.cli import run
 
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-VIEWS = [(width, scheme) for width in (1280, 390) for scheme in ("light", "dark")]
 # The contrast of every piece of text with what lies behind it; text in charts may lie on a shaded row.
 CONTRAST = """() => {
   const rgb = (text) => text.match(/[\\d.]+/g).map(Number);
@@ -48,33 +43,9 @@ CONTRAST = """() => {
 }"""
 
 
-@dataclass
-class View:
-    """An opened page, and what went wrong on it."""
-
-    page: Any
-    messages: list[str] = field(default_factory=list)
-    requests: list[str] = field(default_factory=list)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: no page is opened")
-    path = shutil.which("chromium")
-    if path is None:
-        pytest.skip("there is no chromium on the path: the page is not opened in a browser")
-    with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=path, args=FLAGS)
-        yield started
-        started.close()
-
-
 def open_page(browser, path, width=1280, scheme="light"):
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-    view = View(context.new_page())
-    view.page.on("console", lambda message: view.messages.append(message.text))
-    view.page.on("pageerror", lambda error: view.messages.append(str(error)))
-    view.page.on("request", lambda request: view.requests.append(request.url))
+    view = new_view(context)
     view.page.route("**/*", lambda route: route.continue_() if route.request.url.startswith("file:") else route.abort())
     view.page.goto(path.as_uri())
     return view
