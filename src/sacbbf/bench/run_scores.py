@@ -54,7 +54,8 @@ def find_runs(path: Path) -> list[Path]:
 def sweep_notes(runs: list[Path]) -> list[str]:
     """Return what the sweeps that runs belong to (SWEEP/runs/AGENT/ENV/seedN) say of themselves."""
     notes = []
-    for manifest in sorted({run.parents[3] / "sweep.json" for run in runs if len(run.parents) > 3}):
+    folders = (run.absolute().parents for run in runs)
+    for manifest in sorted({above[3] / "sweep.json" for above in folders if len(above) > 3}):
         try:
             note = json.loads(manifest.read_bytes())["spec"]["note"]
         except FileNotFoundError:

@@ -25,7 +25,8 @@ T = TypeVar("T")
 Value = bool | int | float | str
 Settings = Mapping[str, Value]  # by the names that flags have: `replay_ratio`, `loss.variance_reduction`
 
-WORDS = ("size", "steps", "replay_ratio")  # settings that choose a preset, so that others follow from them
+# Settings that choose a preset, so that others follow from them.
+WORDS: dict[str, type] = {"size": str, "steps": int, "replay_ratio": int}
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ def resolve(
     environment = environment or EnvSettings()
     spec = known or read_spec(env, environment)
     device = resolve_device(device)
-    name = size or ("tiny" if spec.kind != "image" else "laptop" if device == "cpu" else "paper")
+    name = size or default_size(spec, device)
     chosen = SIZES[name]
     steps = chosen.steps if steps is None else steps
     if steps < 1:
@@ -135,6 +136,13 @@ def resolve(
     return config, spec
 
 
+def default_size(spec: EnvSpec, device: str) -> SizeName:
+    """Return the size that fits an environment on a device."""
+    if spec.kind != "image":
+        return "tiny"
+    return "laptop" if device == "cpu" else "paper"
+
+
 def configure(
     env: str,
     given: Settings,
@@ -149,7 +157,7 @@ def configure(
     `known` is asked for an environment's spec instead of building it.
     """
     rest = dict(given)
-    words: dict[str, Any] = {name: rest.pop(name) for name in WORDS if name in rest}
+    words = {name: _typed(rest.pop(name), kind, name) for name, kind in WORDS.items() if name in rest}
     tables = _tables(rest)
     environment = overlay(EnvSettings(), tables.get("environment", {}), "settings")
     spec = (known or read_spec)(env, environment)

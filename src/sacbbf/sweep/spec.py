@@ -15,7 +15,7 @@ from sacbbf import games
 from sacbbf.envs import EnvSettings, EnvSpec, known_environments
 from sacbbf.errors import UsageError
 from sacbbf.presets import AGENTS, BASELINES, SIZES, SizeName
-from sacbbf.run.settings import RunConfig, Settings, Value, check_fit, check_run, configure, read_spec, resolve
+from sacbbf.run.settings import RunConfig, Settings, Value, check_fit, check_run, configure, default_size, read_spec
 
 NOT_TO_SET = ("env", "agent", "seed", "device", "threads")  # have options of their own
 LEVELS = 3  # folders of a cell's name
@@ -110,7 +110,7 @@ def check(spec: Spec) -> None:
 
 def fitting_size(envs: Sequence[str], device: str) -> SizeName:
     """Return the size that fits all environments on a device; UsageError if they need different ones."""
-    found = {env: resolve(env, device=device, known=environment_spec(env, EnvSettings()))[0].size for env in envs}
+    found = {env: default_size(environment_spec(env, EnvSettings()), device) for env in envs}
     if len(set(found.values())) > 1:
         words = ", ".join(f"{size} for {env}" for env, size in found.items())
         raise UsageError(f"size: the games fit different ones ({words}); choose one of {', '.join(SIZES)} for all")

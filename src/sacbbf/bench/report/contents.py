@@ -199,7 +199,7 @@ def compare(
         rows=tuple(Row(agent, _metrics(agent, among, sampling)) for agent in (*own, *references) if agent in agents),
         profiles={name: tuple(estimate(profile, found, sampling=quick)) for name, found in scores.items()},
         improvements=tuple(
-            Improvement(one, two, estimate(improvement, scores[one], scores[two], sampling=quick)[0])
+            Improvement(one, two, estimate(improvement, scores[one], scores[two], sampling=sampling)[0])
             for one, two in pairs
         ),
         efficiency=tuple(curve for curve in curves if curve),

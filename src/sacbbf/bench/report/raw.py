@@ -67,17 +67,17 @@ def _table(environment: str, agents: Sequence[Agent], sampling: Sampling) -> Raw
 
 
 def _measured(environment: str, agents: Sequence[Agent]) -> dict[str, Measured]:
-    """Return the mean of what the runs measured; their standard errors are of independent evaluations."""
-    found: dict[str, list[tuple[float, float]]] = {}
+    """Return the mean of what the runs measured; runs with the same seed have played the same episodes."""
+    found: dict[str, dict[int, tuple[float, float]]] = {}
     for agent in agents:
         for run in agent.runs:
             if run.config.env == environment:
                 for name, played in run.baselines.items():
-                    found.setdefault(name, []).append(played)
+                    found.setdefault(name, {})[run.config.seed] = played
     return {
         name: Measured(
-            statistics.fmean(score for score, _ in played),
-            math.sqrt(sum(error**2 for _, error in played)) / len(played),
+            statistics.fmean(score for score, _ in played.values()),
+            math.sqrt(sum(error**2 for _, error in played.values())) / len(played),
             len(played),
         )
         for name, played in found.items()
