@@ -27,6 +27,13 @@ def drawn_run(tmp_path_factory) -> RunDirectory:
     return RunDirectory(out)
 
 
+@pytest.fixture
+def working_directory(tmp_path, monkeypatch):
+    """An empty directory that commands are given in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
 @pytest.fixture(scope="module")
 def browser():
     """A browser for the tests of pages."""

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+import torch
 
 import sacbbf
 from sacbbf import BBF, SACBBF, Agent, Callback, UsageError
 from sacbbf.api import AGENT_CLASSES
 from sacbbf.cli import run
+from sacbbf.policy import NetworkPolicy
 from sacbbf.run.settings import differences, from_toml
+from toys import IDENTITY
 
-IDENTITY = "toys/Identity-v0"
 STEPS = 160
 SETTINGS = {
     "network.hidden_dim": 16,
@@ -124,6 +127,41 @@ def test_the_number_of_steps_is_fixed_by_the_first_call():
     assert (agent.steps, agent.config.steps) == (1, 40)
 
 
+def test_an_agent_that_has_only_played_learns_as_a_new_one(content, tmp_path):
+    agent = make()
+    agent.evaluate(1)
+    agent.predict(np.eye(5, dtype=np.float32))
+    assert agent.network.num_actions == 5
+    assert agent.learn(STEPS).config.steps == STEPS
+    assert kept(agent, tmp_path / "played") == content
+    with pytest.raises(UsageError, match=f"made for {STEPS} steps"):
+        agent.learn(STEPS + 1)
+
+
+def test_steps_that_are_refused_change_nothing():
+    agent = make()
+    network, steps = agent.network, agent.config.steps
+    with pytest.raises(UsageError, match="steps = 0"):
+        agent.learn(0)
+    assert agent.network is network and agent.config.steps == steps
+
+
+def test_threads_can_be_set_and_are_given_back(monkeypatch):
+    agent, seen, before = make(settings=SETTINGS | {"threads": 2}), [], torch.get_num_threads()
+    logits = NetworkPolicy.logits
+
+    def noted(self, states):
+        seen.append(torch.get_num_threads())
+        return logits(self, states)
+
+    monkeypatch.setattr(NetworkPolicy, "logits", noted)
+    agent.predict(np.eye(5, dtype=np.float32))
+    agent.evaluate(1)
+    assert len(seen) == 11 and torch.get_num_threads() == before
+    agent.learn(1, callback=lambda agent: seen.append(torch.get_num_threads()))
+    assert set(seen) == {2} and len(seen) == 12 and torch.get_num_threads() == before
+
+
 def test_schedules_stretch_over_the_steps():
     half, whole = (make().learn(steps, callback=lambda agent: False).config for steps in (5_000, 10_000))
     assert whole.settings.schedule.reset_every == 2 * half.settings.schedule.reset_every > 0
@@ -143,6 +181,10 @@ def test_progress_is_shown_on_request_only(capsys, monkeypatch):
         ({"settings": {"network.hiden_dim": 3}}, "no setting settings.network.hiden_dim"),
         ({"settings": {"network.hidden_dim": 0}}, "network.hidden_dim = 0"),
         ({"settings": {"network.encoder": "impala"}}, "network.encoder = 'impala'"),
+        ({"settings": {"env": "Pong"}}, "settings: env = 'Pong': is given on its own, not among the settings"),
+        ({"settings": {"agent": "bbf"}}, "settings: agent = 'bbf': is given on its own"),
+        ({"settings": {"seed": 7}}, "settings: seed = 7: is given on its own"),
+        ({"settings": {"device": "cpu"}}, "settings: device = 'cpu': is given on its own"),
         ({"size": "huge"}, "size = 'huge'"),
         ({"seed": -1}, "seed = -1"),
         ({"device": "tpu"}, "device = 'tpu'"),
@@ -170,15 +212,25 @@ def test_predict_takes_one_state_or_a_batch(learned):
 
 
 def test_deterministic_predictions_are_the_most_likely_actions(learned):
-    states = np.repeat(np.eye(5, dtype=np.float32), 300, axis=0)
-    best, _ = learned.predict(states, deterministic=True)
-    assert np.array_equal(best, learned.predict(states, deterministic=True)[0])
-    drawn, _ = learned.predict(states)
-    for start in range(0, len(states), 300):
-        assert len(set(best[start : start + 300])) == 1
-        counts = np.bincount(drawn[start : start + 300], minlength=5)
-        assert counts[best[start]] >= counts.max() - 40  # the two most likely may be close
-    assert not np.array_equal(best, drawn)
+    network = learned.network
+    with torch.inference_mode():
+        likely = network.policy_logits(network.policy_features(network.encode(torch.eye(5)))).softmax(1).numpy()
+    assert len(set(likely.argmax(1))) > 1  # no single action is the best in all states
+    best, _ = learned.predict(np.eye(5, dtype=np.float32), deterministic=True)
+    assert np.array_equal(best, likely.argmax(1))
+    again, _ = learned.predict(np.repeat(np.eye(5, dtype=np.float32), 300, axis=0), deterministic=True)
+    assert np.array_equal(again, np.repeat(best, 300))
+
+
+def test_other_predictions_are_drawn_as_likely_as_the_policy_has_them(folder):
+    agent, draws = Agent.load(folder), 2_000
+    with torch.inference_mode():
+        latent = agent.network.encode(torch.eye(5))
+        likely = agent.network.policy_logits(agent.network.policy_features(latent)).softmax(1).numpy()
+    assert np.ptp(likely) > 0.05  # chance is something else
+    drawn, _ = agent.predict(np.repeat(np.eye(5, dtype=np.float32), draws, axis=0))
+    shares = np.stack([np.bincount(part, minlength=5) / draws for part in drawn.reshape(5, draws)])
+    assert np.abs(shares - likely).max() < 4 * 0.5 / draws**0.5  # four standard deviations
 
 
 def test_draws_belong_to_the_seed(folder):
@@ -263,6 +315,33 @@ def test_save_does_not_write_among_other_files(learned, tmp_path):
     with pytest.raises(UsageError, match="holds other files already"):
         learned.save(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
+
+
+@pytest.mark.parametrize("state", [False, True])
+def test_save_does_not_write_over_a_run(state, learned, finished_run, tmp_path):
+    """Whether it is finished, or still has a state to go on from."""
+    out = shutil.copytree(finished_run.path, tmp_path / "run")
+    if state:
+        (out / "state.000001").mkdir()
+        (out / "result.json").unlink()
+    before = {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()}
+    with pytest.raises(UsageError, match="holds a run"):
+        learned.save(out)
+    assert {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()} == before
+
+
+def test_a_saved_agent_is_saved_anew(learned, content, tmp_path):
+    make().save(tmp_path / "agent")
+    assert kept(learned, tmp_path / "agent") == content
+
+
+@pytest.mark.parametrize("words", [["resume"], ["train", IDENTITY, "--steps", "20", "--quiet", "--out"]])
+def test_no_run_is_begun_where_an_agent_is_saved(words, learned, tmp_path, capsys):
+    out = learned.save(tmp_path / "agent")
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    assert run([*words, str(out)]) == 2
+    assert f"out = {out}: holds a saved agent" in capsys.readouterr().err
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
 
 
 # --- the package ---

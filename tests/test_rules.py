@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import pytest
 
-from sacbbf.config import AgentConfig
+from sacbbf.config import AgentConfig, flatten
 from sacbbf.errors import UsageError
 from sacbbf.rules import RANGES, check_agent
 
@@ -23,11 +23,24 @@ def test_defaults_are_allowed():
     check_agent(AgentConfig())
 
 
-def test_every_number_has_a_range():
-    for part in ("network", "loss", "optimiser", "schedule", "replay"):
-        for field in fields(getattr(AgentConfig(), part)):
-            if field.type in ("int", "float"):
-                assert f"{part}.{field.name}" in RANGES
+NUMBERS = {name: value for name, value in flatten(AgentConfig()).items() if type(value) in (int, float)}
+
+
+def test_numbers_and_nothing_else_have_a_range():
+    assert RANGES.keys() == NUMBERS.keys()
+    assert {name.split(".")[0] for name in NUMBERS} == {
+        "network", "loss", "optimiser", "schedule", "acting", "replay"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_a_range_reaches_from_its_lowest_value_to_its_highest(name):
+    low, high = RANGES[name]
+    kind = type(NUMBERS[name])
+    assert low <= NUMBERS[name] <= high and low < high
+    for value in (kind(low) - 1, *([] if high == float("inf") else [kind(high) + 1])):
+        with pytest.raises(UsageError, match=f"{name} = {value}: must be"):
+            check_agent(changed(name, value))
 
 
 @pytest.mark.parametrize(

@@ -202,6 +202,11 @@ class Lives:
         """Nothing to give back."""
 
 
+# Words of commands: an environment, small networks, a run of seconds.
+IDENTITY = "toys/Identity-v0"
+SMALL = ["--network.hidden-dim", "16", "--network.width-scale", "0.25", "--schedule.n-start", "5"]
+SHORT = ["--eval.episodes", "3", "--eval.no-baselines", "--quiet", *SMALL]
+
 TOYS = (Identity, Corridor, Catch, Favourite, Alternate, Jackpot, Endless, Noisy, Drawn, Dictionary)
 for toy in TOYS:
     if f"toys/{toy.__name__}-v0" not in gymnasium.registry:

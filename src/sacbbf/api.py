@@ -11,8 +11,7 @@ loaded here, and what is saved here can be given to `sacbbf evaluate`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -23,14 +22,14 @@ import torch
 from rich.console import Console
 
 from sacbbf.disk.files import write_atomically
-from sacbbf.envs import Environment, make_env
+from sacbbf.envs import Environment, EnvSpec, make_env, state_shape
 from sacbbf.envs.states import StateEnv
 from sacbbf.errors import UsageError
 from sacbbf.networks import Network
 from sacbbf.policy import NetworkPolicy, choose
 from sacbbf.presets import AgentName
 from sacbbf.run.display import Display
-from sacbbf.run.evaluate import ROWS, Plan, evaluate, summarise
+from sacbbf.run.evaluate import ROWS, evaluate, plan_of, summarise
 from sacbbf.run.loop import Training
 from sacbbf.run.policy_file import load_policy, policy_bytes
 from sacbbf.run.records import RunDirectory
@@ -45,6 +44,7 @@ from sacbbf.run.settings import (
     resolve_device,
     to_toml,
 )
+from sacbbf.run.torch_setup import torch_set_up
 from sacbbf.seeding import numpy_generator
 from sacbbf.types import EpisodeRecord
 
@@ -111,15 +111,11 @@ class Agent:
         """
         self._given: dict[str, Value] = {**(settings or {}), **({"size": size} if size is not None else {})}
         self.config, self.spec = configure(env, self._given, agent=self.name, seed=seed, device=device)
-        self._check()
+        _check(self.config, self.spec)
         self.metrics: dict[str, float] = {}
         self._training: Training | None = None
         self._loaded: Network | None = None
         self._generator = numpy_generator(seed, "predict")
-
-    def _check(self) -> None:
-        check_run(self.config)
-        check_fit(self.config, self.spec)
 
     # --- learning -----------------------------------------------------------------------------------------------
 
@@ -139,12 +135,12 @@ class Agent:
     ) -> Self:
         """Learn from `steps` environment steps (the size's number by default) and return the agent.
 
-        Schedules stretch over the whole number, so it is fixed by the first call. A call after a callback has ended
+        Schedules stretch over the whole number, so it is fixed by the first step. A call after a callback has ended
         one goes on to that number. A function as `callback` is called after every step.
         """
         training = self._prepare(steps)
         listener = callback if isinstance(callback, Callback) else _Function(callback or (lambda agent: None))
-        with Display(Console(quiet=not progress_bar), self.spec.game) as display, _threads(self.config.threads):
+        with Display(Console(quiet=not progress_bar), self.spec.game) as display, torch_set_up(self.config):
             display.begin("learning", self.config.steps, training.step)
             while training.step < self.config.steps:
                 going = self._advance(training, listener, display)
@@ -157,16 +153,25 @@ class Agent:
     def _prepare(self, steps: int | None) -> Training:
         if self._loaded is not None:
             raise UsageError("a loaded agent plays but does not learn; sacbbf resume goes on with a run directory")
+        if steps is not None and steps != self.config.steps:
+            if self.steps > 0:
+                total = self.config.steps
+                raise UsageError(f"steps = {steps}: this agent's schedules are made for {total} steps in all")
+            self._plan_for(steps)
         if self._training is None:
-            if steps is not None:
-                seed, device = self.config.seed, self.config.device
-                given = {**self._given, "steps": steps}
-                self.config, _ = configure(self.config.env, given, agent=self.name, seed=seed, device=device)
-                self._check()
-            self._training = Training(self.config)
-        elif steps is not None and steps != self.config.steps:
-            raise UsageError(f"steps = {steps}: this agent's schedules are made for {self.config.steps} steps in all")
+            with torch_set_up(self.config):
+                self._training = Training(self.config)
         return self._training
+
+    def _plan_for(self, steps: int) -> None:
+        """Take another number of steps, and what follows from it; what has only played so far is built anew."""
+        seed, device = self.config.seed, self.config.device
+        given = {**self._given, "steps": steps}
+        config, _ = configure(self.config.env, given, agent=self.name, seed=seed, device=device)
+        _check(config, self.spec)
+        if self._training is not None:
+            self._training.close()
+        self.config, self._training = config, None
 
     def _advance(self, training: Training, listener: Callback, display: Display) -> bool:
         """Do one step and tell of it; returns whether to go on."""
@@ -205,15 +210,15 @@ class Agent:
         if states.shape[-len(shape) :] != shape or states.ndim - len(shape) not in (0, 1):
             raise UsageError(f"observation has shape {states.shape}: must be {shape}, or a batch of such")
         batch = states.reshape(-1, *shape).astype(self.spec.frame_dtype, copy=False)
-        logits = NetworkPolicy(self.network, torch.device(self.config.device), ROWS).logits(batch)
+        with torch_set_up(self.config):
+            logits = NetworkPolicy(self.network, torch.device(self.config.device), ROWS).logits(batch)
         epsilon = 0.0 if deterministic else self.config.settings.acting.epsilon_eval
         actions = np.array([choose(row, self._generator, deterministic, epsilon) for row in logits], np.int64)
         return (actions[0:1].reshape(()) if states.ndim == len(shape) else actions), state
 
     @property
     def _obs_shape(self) -> tuple[int, ...]:
-        shape = self.spec.frame_shape
-        return (self.config.stack * shape[0], *shape[1:])
+        return state_shape(self.spec.frame_shape, self.config.stack)
 
     def make_env(self) -> StateEnv:
         """Return this agent's environment as Gymnasium has them; its observations are what `predict` takes."""
@@ -223,16 +228,9 @@ class Agent:
         """Play whole episodes and return their scores; learning is not disturbed."""
         if seed is not None and seed < 0:
             raise UsageError(f"seed = {seed}: must be at least 0")
-        plan = Plan(
-            episodes=episodes,
-            seed=self.config.seed if seed is None else seed,
-            stack=self.config.stack,
-            greedy=greedy or self.config.eval.greedy,
-            parallel=self.config.eval.parallel,
-            epsilon=self.config.settings.acting.epsilon_eval,
-        )
+        plan = plan_of(self.config, episodes, seed=seed, greedy=greedy)
         policy = NetworkPolicy(self.network, torch.device(self.config.device), ROWS)
-        with _threads(self.config.threads):
+        with torch_set_up(self.config):
             scores = tuple(record.score for record in evaluate(policy, self._make_environment, plan))
         found = summarise(scores)
         return Evaluation(found.mean, found.standard_error, found.interval, scores)
@@ -245,6 +243,8 @@ class Agent:
     def save(self, path: str | Path) -> Path:
         """Write policy and configuration into a folder, which `load` and `sacbbf evaluate` take."""
         folder = RunDirectory(Path(path))
+        if folder.holds_run:
+            raise UsageError(f"{folder.path} holds a run, whose policy would be lost; choose a new directory")
         folder.prepare()
         content = policy_bytes(self.network, self.config.settings.network, self._obs_shape)
         write_atomically(folder.policy, content)
@@ -324,12 +324,6 @@ AGENT_CLASSES: dict[str, type[Agent]] = {
 }
 
 
-@contextmanager
-def _threads(count: int) -> Iterator[None]:
-    """Let PyTorch use this many threads meanwhile; 0: as many as it does."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count or before)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+def _check(config: RunConfig, spec: EnvSpec) -> None:
+    check_run(config)
+    check_fit(config, spec)

@@ -1,4 +1,4 @@
-"""Every setting of an agent: value, unit and source, one frozen dataclass per part. No logic.
+"""Every setting of an agent: value, unit and source, one frozen dataclass per part. No logic but to list them.
 
 Defaults are SAC-BBF at paper size for a run of 100,000 steps. Sources: "paper" is *Generalizing soft
 actor-critic algorithms to discrete action spaces*; "release" is its authors' code and configuration.
@@ -6,8 +6,8 @@ actor-critic algorithms to discrete action spaces*; "release" is its authors' co
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, Literal
 
 from sacbbf.behaviour import BehaviourName
 
@@ -166,3 +166,13 @@ class AgentConfig:
     compute: ComputeConfig = field(default_factory=ComputeConfig)
     behaviour: BehaviourName = "paper"
     """Follow the paper, or the formulas of the authors' release where the two differ."""
+
+
+def flatten(config: Any, prefix: str = "") -> dict[str, Any]:
+    """Return the settings of a configuration, a dataclass of dataclasses, by dotted name."""
+    flat: dict[str, Any] = {}
+    for entry in fields(config):
+        value = getattr(config, entry.name)
+        name = f"{prefix}{entry.name}"
+        flat.update(flatten(value, f"{name}.") if is_dataclass(value) else {name: value})
+    return flat

@@ -7,10 +7,10 @@ from typing import Literal
 
 from sacbbf.config import AgentConfig
 from sacbbf.errors import UsageError
-from sacbbf.ladder import RUNGS, Changes, change, published
+from sacbbf.ladder import RUNGS, Changes, LearnerName, change, published
 from sacbbf.learner.schedules import for_budget
 
-AgentName = Literal["der", "otrainbow", "drq-eps", "spr", "sr-spr", "bbf", "sac-bbf", "sac-discrete", "random", "blind"]
+AgentName = Literal[LearnerName, "random", "blind"]
 SizeName = Literal["paper", "laptop", "tiny"]
 Kind = Literal["image", "grid", "vector"]
 

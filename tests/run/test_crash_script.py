@@ -12,6 +12,7 @@ from resuming import crash_test, flip, manifests, short_config, train_telling
 
 from sacbbf.disk.arrays import pack, unpack
 from sacbbf.disk.lease import state_folder
+from sacbbf.replay.state import COLUMNS
 from sacbbf.run.checkpoint import encode, manifest_name
 
 
@@ -93,14 +94,12 @@ CHANGES = {
     "a frame in the replay": (change_row("frames"), "replay frames 84"),
     "an action in the replay": (change_row("actions"), "replay actions 84"),
     "a flag in the replay": (change_row("truncated"), "replay truncated 84"),
-    "a row missing in the replay": (drop_row, "replay rewards 99"),
     "a line missing in episodes": (drop_line("episodes"), "episodes.jsonl"),
     "a line missing in metrics": (drop_line("metrics"), "metrics.jsonl"),
     "a line missing in evaluations": (drop_line("evaluations"), "evaluations.jsonl"),
     "a generator": (change_generator, "numbers"),
     "a score": (change_score, "evaluation"),
     "a byte of the policy": (lambda out: flip(out / "policy.safetensors", -1), "policy.safetensors"),
-    "the state": (lambda out: shutil.rmtree(state_folder(out)), "numbers"),
 }
 
 
@@ -114,10 +113,24 @@ def compared(out, kept_run, code=0):
 def test_a_change_is_seen_and_named(spoil, named, kept_run, tmp_path):
     out = shutil.copytree(kept_run, tmp_path / "copy")
     spoil(out)
-    found = compared(out, kept_run)
-    assert any(line.startswith(f"a point: {named}") and line.endswith(" differs") for line in found)
-    if "missing" not in named and spoil not in (drop_row, CHANGES["the state"][0]):
-        assert len(found) == 1
+    (line,) = compared(out, kept_run)
+    assert line.startswith(f"a point: {named}") and line.endswith(" differs")
+
+
+def test_a_row_missing_in_the_replay_is_missed_in_every_column(kept_run, tmp_path):
+    out = shutil.copytree(kept_run, tmp_path / "copy")
+    drop_row(out)
+    lines = [f"a point: replay {column} 99 differs" for column in ("frames", *COLUMNS)]
+    assert sorted(compared(out, kept_run)) == sorted(lines)
+
+
+def test_all_that_a_missing_state_held_is_missed(kept_run, tmp_path):
+    out = shutil.copytree(kept_run, tmp_path / "copy")
+    shutil.rmtree(state_folder(out))
+    outside = {*crash_test.COMPARED, "evaluation"}
+    held = [name for name in crash_test.contents(kept_run) if name not in outside]
+    assert sorted(compared(out, kept_run)) == sorted(f"a point: {name} differs" for name in held)
+    assert len(held) > 100
 
 
 def test_the_same_run_does_not_differ(kept_run, tmp_path):

@@ -121,6 +121,17 @@ def test_what_is_measured_is_the_online_network_without_noise(agent):
     assert (layers["hidden"] >= 0).all() and (logits is None) == (agent in ("der", "drq-eps"))
 
 
+@pytest.mark.parametrize(("agent", "encoders"), [("der", 1), ("sac-bbf", 1), ("sac-discrete", 3)])
+def test_each_encoder_reads_the_states_once(agent, encoders):
+    training = trained(agent)
+    calls = []
+    for name, module in training.learner.online.named_modules():
+        if name.split(".")[-1] == "encoder":
+            module.register_forward_hook(lambda *args, name=name: calls.append(name))
+    activity(training.learner, training.replay, np.arange(10, 20))
+    assert len(calls) == len(set(calls)) == encoders
+
+
 # --- returns and values ---
 
 HISTORY = (

@@ -14,11 +14,20 @@ from sacbbf.envs import make_env
 from sacbbf.errors import UsageError
 from sacbbf.networks import build_network
 from sacbbf.policy import FixedPolicy, NetworkPolicy, uniform_policy
-from sacbbf.run.evaluate import ROWS, Plan, evaluate, play_episodes, summarise
+from sacbbf.run.evaluate import ROWS, Plan, evaluate, plan_of, play_episodes, summarise
 from sacbbf.seeding import episode_seed
-from toys import Lives
+from toys import Lives, toy_config
 
 PLAN = Plan(episodes=9, seed=5, stack=1)
+
+
+def test_a_runs_plan_is_its_own_but_for_what_is_given():
+    config = toy_config("Identity", 100, {"acting": {"epsilon_eval": 0.25}}, seed=6, stack=3, parallel=5)
+    assert plan_of(config, 7) == Plan(7, 6, 3, greedy=False, parallel=5, phase="evaluate", epsilon=0.25)
+    found = plan_of(config, 7, seed=0, greedy=True, parallel=2, phase="interval")
+    assert found == Plan(7, 0, 3, greedy=True, parallel=2, phase="interval", epsilon=0.25)
+    greedy = replace(config, eval=replace(config.eval, greedy=True))
+    assert plan_of(greedy, 7, greedy=False).greedy
 
 
 class Counted:

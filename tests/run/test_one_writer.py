@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,8 +14,9 @@ import pytest
 from resuming import differing, outcome, short_config, snapshot, train_telling
 
 from sacbbf.cli import run
+from sacbbf.disk import holder
 from sacbbf.disk.lease import state_folder
-from sacbbf.run.settings import CheckpointConfig, to_toml
+from sacbbf.run.settings import CheckpointConfig, from_toml, to_toml
 
 pytestmark = pytest.mark.usefixtures("hurried")
 
@@ -115,3 +118,31 @@ def ends_without_a_trace(child, out):
     assert code == 1
     assert said == f"sacbbf train: {out} was taken over by another process; this one has written nothing since\n"
     assert snapshot(out) == before
+
+
+# --- what killed processes leave ---
+
+
+def dead_holder():
+    """A holder whose process is gone."""
+    code = "import json, sacbbf.disk.holder as holder; print(json.dumps(vars(holder.myself(1))))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return holder.Holder(**json.loads(found.stdout))
+
+
+def test_what_was_left_of_a_finished_run_is_cleared_away(finished_run, tmp_path):
+    """Processes were killed while they dropped a state; one of these is another's, one may still be at it."""
+    out = Path(shutil.copytree(finished_run.path, tmp_path / "run"))
+    dead, alive = dead_holder(), holder.myself(1)
+    names = {
+        ".state.000001.0123.dropped": dead,
+        f".state.000001.{dead.owner}.leaving": dead,
+        ".state.000002.0123.leaving": dead,
+        f".state.000003.{alive.owner}.leaving": alive,
+    }
+    for name, owner in names.items():
+        (out / name).mkdir()
+        holder.write(out / name, owner)
+    result, said = train_telling(from_toml(out / "config.toml"), out)
+    assert result["finished"] and "is finished" in said
+    assert sorted(path.name for path in out.glob(".*")) == sorted(list(names)[2:])

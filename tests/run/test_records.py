@@ -28,7 +28,7 @@ from sacbbf.run.records import (
 )
 from sacbbf.run.result import score_fields
 from sacbbf.run.settings import from_toml
-from sacbbf.run.trackers import rebuild_tensorboard, scalars
+from sacbbf.run.trackers import begin_again, scalars
 from sacbbf.types import EpisodeRecord
 from toys import run_quietly, toy_config
 
@@ -106,7 +106,7 @@ def test_tensorboard_events_can_be_made_again(finished_run, tmp_path):
     copy = RunDirectory(tmp_path / "copy")
     shutil.copytree(finished_run.path, copy.path)
     before = read_events(copy.tensorboard)
-    rebuild_tensorboard(copy, None)
+    begin_again(copy, None).close()
     assert read_events(copy.tensorboard) == before
 
 

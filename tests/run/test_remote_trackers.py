@@ -11,11 +11,12 @@ import pytest
 from resuming import signal_at
 
 from sacbbf.cli import run
+from sacbbf.config import flatten
 from sacbbf.disk import faults
 from sacbbf.run import remote_trackers
 from sacbbf.run.records import RunDirectory, read_lines
 from sacbbf.run.remote_trackers import WandB, make_trackers, run_id
-from sacbbf.run.settings import flatten, from_toml
+from sacbbf.run.settings import from_toml
 
 WORDS = [
     "train", "toys/Identity-v0", "--steps", "90", "--log-every", "10", "--schedule.n-start", "5",

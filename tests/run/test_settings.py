@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from sacbbf.config import flatten
 from sacbbf.envs import EnvSettings, UnknownEnvironment
 from sacbbf.errors import UsageError
 from sacbbf.presets import SIZES, preset
@@ -14,7 +15,6 @@ from sacbbf.run.settings import (
     check_fit,
     check_run,
     differences,
-    flatten,
     from_toml,
     overlay,
     read_spec,

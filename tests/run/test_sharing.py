@@ -56,7 +56,9 @@ def test_onnx_gives_the_same_numbers_for_any_batch(name):
     assert [one.name for one in session.get_outputs()] == [output]
     for batch in (1, 5, 1_000):
         high = {torch.uint8: 256, torch.bool: 2}.get(dtype)
-        states = torch.rand(batch, *shape) if high is None else torch.randint(high, (batch, *shape)).to(dtype)
+        size = (batch, *shape)
+        states = torch.rand(size, generator=generator)
+        states = states if high is None else torch.randint(high, size, generator=generator).to(dtype)
         (found,) = session.run([output], {"states": states.numpy()})
         with torch.inference_mode():
             expected = act(network, to_float(states)).numpy()
@@ -174,7 +176,7 @@ class Hub:
     failure: Exception | None = None
     calls: list = field(default_factory=list)
 
-    def HfApi(self, token):  # noqa: N802 - the name there
+    def HfApi(self):  # noqa: N802 - the name there
         return self
 
     def create_repo(self, repository, **words):
@@ -223,7 +225,7 @@ def test_pull_fetches_data_alone(folder, hub, tmp_path):
     assert run(["pull", "me/pole", str(copy), "--revision", "v1"]) == 0
     (call,) = hub.calls
     assert call[:2] == ("download", "me/pole")
-    assert call[2]["revision"] == "v1" and call[2]["allow_patterns"] == list(SHARED)
+    assert call[2] == {"revision": "v1", "allow_patterns": list(SHARED)}
     assert {path.name for path in copy.iterdir()} == {path.name for path in folder.iterdir()} - {"setup.py"}
     assert load_file(copy / "policy.safetensors").keys() == load_file(folder / "policy.safetensors").keys()
     assert len(Agent.load(copy).evaluate(2).scores) == 2

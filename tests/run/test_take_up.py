@@ -106,10 +106,8 @@ def test_the_same_command_takes_the_run_up(copied, whole, capsys):
 
 def test_another_number_of_threads_is_told(copied, capsys):
     threads = torch.get_num_threads()
-    try:
-        assert run(["resume", str(copied), "--threads", "2"]) == 0
-    finally:
-        torch.set_num_threads(threads)
+    assert run(["resume", str(copied), "--threads", "2"]) == 0
+    assert torch.get_num_threads() == threads
     (warning,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("warning")]
     assert "threads 1 -> 2" in warning and "the same bits as without a stop are no longer promised" in warning
     assert from_toml(copied / "config.toml").threads == 1

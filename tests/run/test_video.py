@@ -9,9 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from resuming import signal_at
 
 from sacbbf.cli import run
 from sacbbf.errors import UsageError
+from sacbbf.run import watching
 from sacbbf.run.video import write_video
 
 ffmpeg = pytest.importorskip("imageio_ffmpeg", reason="imageio-ffmpeg is not installed")
@@ -103,6 +106,15 @@ def test_play_goes_by_its_flags(film, tmp_path, capsys):
     assert len(frames) == 5 and facts["fps"] == 30.0
 
 
+def test_play_uses_as_many_threads_as_the_run(film, monkeypatch):
+    path, before = film / "config.toml", torch.get_num_threads()
+    path.write_text(path.read_text().replace("threads = 1", "threads = 2"))
+    seen, choose = [], watching.choose
+    monkeypatch.setattr(watching, "choose", lambda *words: (seen.append(torch.get_num_threads()), choose(*words))[1])
+    assert run(["play", str(film), "--max-steps", "3"]) == 0
+    assert set(seen) == {2} and torch.get_num_threads() == before
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -149,6 +161,22 @@ def test_train_films_what_it_learned(tmp_path):
     out = tmp_path / "run"
     assert run(["train", "toys/Drawn-v0", "--out", str(out), *SHORT]) == 0
     assert len(read(out / "video.mp4")[1]) == 11
+
+
+def test_the_score_is_told_before_the_film_is_made(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sacbbf.commands.train.write_video", lambda path, *rest: print(f"filming {path}"))
+    out = tmp_path / "run"
+    assert run(["train", "toys/Drawn-v0", "--out", str(out), *SHORT]) == 0
+    first, *_, last = capsys.readouterr().out.splitlines()
+    assert first.startswith("score ") and last == f"filming {out / 'video.mp4'}"
+
+
+def test_an_interrupted_run_is_not_filmed(tmp_path, armed, capsys):
+    out = tmp_path / "run"
+    signal_at("training: warm-up step", 30)
+    assert run(["train", "toys/Drawn-v0", "--out", str(out), *SHORT]) == 130
+    assert "stopped by interrupt" in capsys.readouterr().out
+    assert (out / "policy.safetensors").exists() and not (out / "video.mp4").exists()
 
 
 def test_train_refuses_a_video_that_cannot_be_made_before_it_trains(tmp_path, monkeypatch, capsys):

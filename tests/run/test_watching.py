@@ -14,7 +14,7 @@ from sacbbf.policy import NetworkPolicy
 from sacbbf.run.evaluate import ROWS, Plan, evaluate
 from sacbbf.run.policy_file import load_policy
 from sacbbf.run.settings import from_toml
-from sacbbf.run.watching import HEIGHT, PANEL, PAPER, Film, Judge, Moment, Painter, Wish, play
+from sacbbf.run.watching import HEIGHT, PANEL, PAPER, Film, Judge, Moment, Painter, Wish, play, softmax
 
 CPU = torch.device("cpu")
 
@@ -67,12 +67,25 @@ def test_moments_hold_policy_and_value_of_what_is_seen(config, network, judge):
     assert len({round(moment.value, 9) for moment in moments}) > 1
 
 
+def test_the_policy_is_computed_once_for_each_state(config, judge, monkeypatch):
+    calls, logits = [], NetworkPolicy.logits
+
+    def counted(self, states):
+        calls.append(len(states))
+        return logits(self, states)
+
+    monkeypatch.setattr(NetworkPolicy, "logits", counted)
+    *moments, _ = play(judge, pictured(config), Plan(1, config.seed, config.stack))
+    assert calls == [1] * len(moments)
+
+
 def test_an_agent_without_a_policy_is_sure_of_its_best_action():
     agent = DER("CartPole-v1")
     judge = Judge(agent.network, agent.config.settings.network.v_max, CPU)
     state = np.array([0.1, -0.2, 0.3, 0.4], np.float32)
-    assert sorted(judge.probabilities(state)) == [0.0, 1.0]
-    assert judge.probabilities(state).argmax() == judge.values(state).argmax()
+    probabilities = softmax(judge.logits(state))
+    assert sorted(probabilities) == [0.0, 1.0]
+    assert probabilities.argmax() == judge.values(state).argmax()
 
 
 def test_of_two_judgements_the_lower_counts():

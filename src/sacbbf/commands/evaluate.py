@@ -16,11 +16,12 @@ from sacbbf.errors import UsageError
 from sacbbf.memory import keep_freed_pages
 from sacbbf.policy import NetworkPolicy
 from sacbbf.run.display import Display
-from sacbbf.run.evaluate import ROWS, Plan, evaluate
+from sacbbf.run.evaluate import ROWS, evaluate, plan_of
 from sacbbf.run.policy_file import load_policy
 from sacbbf.run.records import RunDirectory, write_json
 from sacbbf.run.result import score_fields
 from sacbbf.run.settings import from_toml, read_spec, resolve_device
+from sacbbf.run.torch_setup import torch_set_up
 
 
 @dataclass(frozen=True)
@@ -55,15 +56,11 @@ def main(argv: Sequence[str]) -> int:
     run = RunDirectory(args.run).require()
     config = from_toml(run.config)
     device = torch.device(resolve_device(args.device))
-    if config.threads:
-        torch.set_num_threads(config.threads)
     policy = NetworkPolicy(load_policy(run.policy, device), device, ROWS)
     spec = read_spec(config.env, config.environment)
-    seed = config.seed if args.seed is None else args.seed
-    greedy, epsilon = args.greedy or config.eval.greedy, config.settings.acting.epsilon_eval
-    plan = Plan(args.episodes, seed, config.stack, greedy, args.parallel, epsilon=epsilon)
+    plan = plan_of(config, args.episodes, seed=args.seed, greedy=args.greedy, parallel=args.parallel)
     console = Console(soft_wrap=True)
-    with Display(Console(stderr=True), spec.game) as display:
+    with Display(Console(stderr=True), spec.game) as display, torch_set_up(config):
         display.begin("evaluating", args.episodes)
         records = evaluate(
             policy,
@@ -75,7 +72,7 @@ def main(argv: Sequence[str]) -> int:
     console.print("returns " + " ".join(f"{score:g}" for score in fields["returns"]), highlight=False)
     console.print(
         f"mean {fields['score']:.2f}, standard error {fields['standard_error']:.2f}, "
-        f"median {fields['median']:g}, {fields['episodes']} episodes, seed {seed}",
+        f"median {fields['median']:g}, {fields['episodes']} episodes, seed {plan.seed}",
         highlight=False,
     )
     if fields["human_normalised"] is not None:

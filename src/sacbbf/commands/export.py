@@ -12,6 +12,7 @@ import tyro
 from rich.console import Console
 
 from sacbbf.disk.files import write_atomically
+from sacbbf.envs import state_shape
 from sacbbf.errors import UsageError
 from sacbbf.run.policy_file import load_policy
 from sacbbf.run.records import RunDirectory
@@ -42,9 +43,8 @@ def main(argv: Sequence[str]) -> int:
         config = from_toml(run.config)
         spec = read_spec(config.env, config.environment)
         network = load_policy(run.policy, torch.device("cpu"))
-        shape = (config.stack * spec.frame_shape[0], *spec.frame_shape[1:])
         dtype = torch.from_numpy(spec.frame_dtype.type(0)[None]).dtype
-        write_atomically(args.onnx, onnx_bytes(network, shape, dtype))
+        write_atomically(args.onnx, onnx_bytes(network, state_shape(spec.frame_shape, config.stack), dtype))
         console.print(f"onnx {args.onnx}", highlight=False)
     if args.hub is not None:
         files = write_hub_folder(run, args.hub)

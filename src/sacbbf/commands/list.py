@@ -11,11 +11,11 @@ from rich.console import Console
 from rich.table import Table
 
 from sacbbf import games
+from sacbbf.config import flatten
 from sacbbf.envs import known_environments
 from sacbbf.errors import UsageError
 from sacbbf.ladder import RUNGS, Rung, published
 from sacbbf.presets import AGENTS, SIZES
-from sacbbf.run.settings import flatten
 
 What = Literal["agents", "sizes", "games", "environments", "all"]
 LADDER_COLUMNS = ("agent", "on top of", "setting", "there", "here")

@@ -16,6 +16,7 @@ from sacbbf.errors import UsageError
 from sacbbf.run.display import Display
 from sacbbf.run.records import RunDirectory
 from sacbbf.run.settings import from_toml
+from sacbbf.run.torch_setup import torch_set_up
 from sacbbf.run.video import write_video
 from sacbbf.run.watching import Film, Wish
 
@@ -61,7 +62,7 @@ def main(argv: Sequence[str]) -> int:
     config = from_toml(run.config)
     wish = Wish(args.episode, args.seed, args.greedy, args.max_steps, args.device)
     console = Console(soft_wrap=True)
-    with Display(Console(stderr=True), None) as display:
+    with Display(Console(stderr=True), None) as display, torch_set_up(config):
         display.begin("playing", args.max_steps)
         film = Film(run, config, wish, lambda moment: display.advance(f"score {moment.score:g}"))
         rate = args.fps or film.rate

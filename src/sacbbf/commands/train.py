@@ -12,6 +12,7 @@ import tyro
 from rich.console import Console
 
 from sacbbf import games
+from sacbbf.config import flatten
 from sacbbf.envs import EnvSettings, make_env
 from sacbbf.errors import UsageError
 from sacbbf.memory import keep_freed_pages
@@ -21,16 +22,15 @@ from sacbbf.run.settings import (
     BLANK,
     RunConfig,
     check_run,
-    flatten,
     overlay,
     read_toml,
     resolve,
     resolve_device,
     to_toml,
 )
+from sacbbf.run.torch_setup import torch_set_up
 from sacbbf.run.train import train
 from sacbbf.run.video import require_ffmpeg, write_video
-from sacbbf.run.watching import Film, Wish
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class TrainArgs(RunConfig):
     tracker: Annotated[tuple[TrackerName, ...], tyro.conf.UseAppendAction] = ()
     """Tell Weights & Biases (wandb) or MLflow (mlflow) too, online or off; TensorBoard is always told."""
     video: bool = False
-    """Record an episode at the end, as `sacbbf play` does: video.mp4 in the run directory."""
+    """Record an episode at the end, unless interrupted, as `sacbbf play` does: video.mp4 in the run directory."""
     quiet: bool = False
     """Print the result only."""
 
@@ -76,16 +76,25 @@ def main(argv: Sequence[str]) -> int:
     console.print(to_toml(config), highlight=False, markup=False)
     result = train(config, out, console=console, max_hours=args.max_hours, trackers=args.tracker)
     run = RunDirectory(out)
-    if args.video and run.policy.exists():
-        film = Film(run, config, Wish(device=config.device))
-        write_video(run.path / "video.mp4", film.pictures(), film.rate)
-    return finish(result, run)
+    code = finish(result, run)
+    if args.video and code == 0 and run.policy.exists():
+        record(run, config)
+    return code
 
 
 def check_video(config: RunConfig) -> None:
     """Raise UsageError where no video could be made: better before the training than after it."""
     require_ffmpeg()
     make_env(config.env, settings=config.environment, render=True).close()
+
+
+def record(run: RunDirectory, config: RunConfig) -> None:
+    """Film an episode of what was learned: video.mp4 in the run directory."""
+    from sacbbf.run.watching import Film, Wish  # with OpenCV, which nothing else here needs
+
+    film = Film(run, config, Wish(device=config.device))
+    with torch_set_up(config):
+        write_video(run.path / "video.mp4", film.pictures(), film.rate)
 
 
 def finish(result: dict[str, Any], run: RunDirectory) -> int:

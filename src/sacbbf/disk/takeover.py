@@ -166,13 +166,16 @@ def withdraw(folder: Path, owner: str) -> bool:
 
 
 def sweep(run: Path) -> None:
-    """Remove what processes killed while they created or dropped a state have left."""
+    """Remove what processes killed while they created or dropped a state have left; this needs no lease."""
     for path in run.glob(".state.*.dropped"):
         shutil.rmtree(path, ignore_errors=True)
-    for path in run.glob(".state.*.new"):
+    for path in [*run.glob(".state.*.new"), *run.glob(".state.*.leaving")]:
         holder = holders.parse(holders.read_raw(path))
-        if holder is not None and holder.provably_dead():
-            shutil.rmtree(path, ignore_errors=True)
+        if holder is None or not holder.provably_dead():
+            continue
+        if path.suffix == ".leaving" and f".{holder.owner}." not in path.name:
+            continue  # another's state, renamed by mistake and never given back: a run may still depend on it
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _renamed(source: Path, target: Path) -> bool:

@@ -2,7 +2,7 @@
 
 from sacbbf.envs.base import EnvError, Environment, EnvSpec, MissingExtra, UnknownEnvironment
 from sacbbf.envs.make import EnvSettings, known_environments, make_env
-from sacbbf.envs.stack import FrameStack
+from sacbbf.envs.stack import FrameStack, state_shape
 
 __all__ = [
     "EnvError",
@@ -14,4 +14,5 @@ __all__ = [
     "UnknownEnvironment",
     "known_environments",
     "make_env",
+    "state_shape",
 ]

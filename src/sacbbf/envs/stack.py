@@ -11,6 +11,11 @@ from sacbbf.envs.base import EnvSpec, check_at_least
 from sacbbf.types import Frame, Step
 
 
+def state_shape(frame_shape: tuple[int, ...], stack: int) -> tuple[int, ...]:
+    """The shape (stack * C, ...) of a state of `stack` frames (C, ...)."""
+    return (stack * frame_shape[0], *frame_shape[1:])
+
+
 class FrameStack:
     """The last `stack` frames along the first axis, oldest first, zeros before the start or a lost life."""
 
@@ -18,7 +23,7 @@ class FrameStack:
         check_at_least("stack", stack, 1)
         self._channels = frame_shape[0]
         self._frame_shape = tuple(frame_shape)
-        self._state: npt.NDArray[Any] = np.zeros((stack * frame_shape[0], *frame_shape[1:]), frame_dtype)
+        self._state: npt.NDArray[Any] = np.zeros(state_shape(frame_shape, stack), frame_dtype)
 
     @classmethod
     def of(cls, spec: EnvSpec, stack: int | None = None) -> FrameStack:

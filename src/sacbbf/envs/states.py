@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sacbbf.envs.make import EnvSettings, make_env
-from sacbbf.envs.stack import FrameStack
+from sacbbf.envs.stack import FrameStack, state_shape
 
 
 class StateEnv(gymnasium.Env[npt.NDArray[Any], int]):
@@ -25,8 +25,7 @@ class StateEnv(gymnasium.Env[npt.NDArray[Any], int]):
         self.env = make_env(env, settings=settings or EnvSettings())
         spec = self.env.spec
         self.frames = FrameStack.of(spec, stack)
-        frames = spec.stack if stack is None else stack
-        shape = (frames * spec.frame_shape[0], *spec.frame_shape[1:])
+        shape = state_shape(spec.frame_shape, spec.stack if stack is None else stack)
         kind = np.dtype(np.uint8) if spec.frame_dtype == np.bool_ else spec.frame_dtype
         low, high = {"b": (0, 1), "u": (0, 255)}.get(spec.frame_dtype.kind, (-np.inf, np.inf))
         self.observation_space = gymnasium.spaces.Box(low, high, shape, kind.type)

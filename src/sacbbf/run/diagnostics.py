@@ -59,24 +59,24 @@ def activity(
     inputs = to_float(replay.states(steps))
     network = learner.online
     network.draw_noise(None)
-    policy_logits = policy_of(network, inputs)
-    if isinstance(network, TwinNetwork):
-        critic = network.critics[0]
-        latent = critic.encoder(inputs)  # type: ignore[operator]
-        hidden = F.relu(critic.projection(flatten(latent)))  # type: ignore[operator]
-        q = network.q_values(inputs).amin(dim=0)
+    latent = network.encode(inputs)
+    policy_logits = policy_of(network, latent)
+    if isinstance(network, TwinNetwork):  # of the two critics, which have encoders of their own, the first is shown
+        first, second = network.critics
+        latent = first.encoder(inputs)  # type: ignore[operator]
+        hidden = F.relu(first.projection(flatten(latent)))  # type: ignore[operator]
+        q = torch.minimum(first.head(hidden), second(inputs))  # type: ignore[operator]
     else:
-        latent = network.encode(inputs)
         features = network.q_features(latent)
         hidden, q = F.relu(features), expected_value(network.q_logits(features), learner.atoms)
     return {"encoder": per_channel(latent), "hidden": hidden}, q, policy_logits
 
 
-def policy_of(network: Network, inputs: torch.Tensor) -> torch.Tensor | None:
-    """Return policy logits (N, A), if the network has a policy."""
+def policy_of(network: Network, latent: torch.Tensor) -> torch.Tensor | None:
+    """Return policy logits (N, A) from latents (N, ...), if the network has a policy."""
     if not isinstance(network, TwinNetwork) and network.policy_head is None:
         return None
-    return network.policy_logits(network.policy_features(network.encode(inputs)))
+    return network.policy_logits(network.policy_features(latent))
 
 
 def per_channel(latent: torch.Tensor) -> torch.Tensor:

@@ -29,11 +29,11 @@ class Display:
             TimeElapsedColumn(),
             TimeRemainingColumn(),
             console=console,
-            disable=not console.is_terminal,
+            disable=console.quiet or not console.is_terminal,  # a live line that is not shown would swallow prints
         )
         self._task: TaskID | None = None
-        self._started = self._last_line = self._last_time = time.monotonic()
-        self._done = self._total = self._last_done = 0
+        self._started = self._last_line = time.monotonic()
+        self._first = self._done = self._total = 0
         self._name = ""
         self._speed = ""
 
@@ -45,12 +45,12 @@ class Display:
         self._progress.stop()
 
     def begin(self, name: str, total: int, done: int = 0) -> None:
-        """Begin a stretch of work of `total` parts."""
+        """Begin a stretch of work of `total` parts, of which `done` were done before."""
         if self._task is not None:
             self._progress.remove_task(self._task)
-        self._name, self._total, self._done, self._last_done = name, total, done, done
+        self._name, self._total, self._first, self._done = name, total, done, done
         self._task = self._progress.add_task(name, total=total, completed=done, note="")
-        self._started = self._last_line = self._last_time = time.monotonic()
+        self._started = self._last_line = time.monotonic()
         self._speed = ""
 
     def episode(self, score: float) -> None:
@@ -82,6 +82,6 @@ class Display:
         return "; ".join(parts)
 
     def _print_line(self, now: float, note: str) -> None:
-        rate = self._done / (now - self._started)
+        rate = (self._done - self._first) / (now - self._started)  # of this process alone
         left = time.strftime("%H:%M:%S", time.gmtime((self._total - self._done) / rate)) if rate else "?"
         self.console.print(f"{self._name} {self._done:,}/{self._total:,}, {left} left; {note}", highlight=False)

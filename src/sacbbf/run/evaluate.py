@@ -17,6 +17,7 @@ import numpy as np
 from sacbbf.envs import Environment, FrameStack
 from sacbbf.errors import UsageError
 from sacbbf.policy import Policy, choose
+from sacbbf.run.settings import RunConfig
 from sacbbf.seeding import episode_seed, numpy_generator
 from sacbbf.types import EpisodeRecord
 
@@ -55,6 +56,27 @@ class Plan:
     parallel: int = 8  # environments side by side, at most
     phase: str = "evaluate"  # phases have episodes of their own
     epsilon: float = 0.0  # share of random actions
+
+
+def plan_of(
+    config: RunConfig,
+    episodes: int,
+    *,
+    seed: int | None = None,
+    greedy: bool = False,
+    parallel: int | None = None,
+    phase: str = "evaluate",
+) -> Plan:
+    """Return how a run's agent is evaluated; what is not given is the run's own, and a greedy run stays greedy."""
+    return Plan(
+        episodes=episodes,
+        seed=config.seed if seed is None else seed,
+        stack=config.stack,
+        greedy=greedy or config.eval.greedy,
+        parallel=config.eval.parallel if parallel is None else parallel,
+        phase=phase,
+        epsilon=config.settings.acting.epsilon_eval,
+    )
 
 
 class _Seat:

@@ -14,7 +14,7 @@ import torch
 
 from sacbbf.behaviour import BEHAVIOURS
 from sacbbf.disk import faults
-from sacbbf.envs import FrameStack, make_env
+from sacbbf.envs import FrameStack, make_env, state_shape
 from sacbbf.errors import RunFailed, UsageError
 from sacbbf.learner.learner import Learner
 from sacbbf.learner.noise import Noise
@@ -42,9 +42,13 @@ class Training:
         settings, device = config.settings, torch.device(config.device)
         self.env = make_env(config.env, settings=config.environment)
         spec = self.env.spec
-        obs_shape = (config.stack * spec.frame_shape[0], *spec.frame_shape[1:])
         self.learner = Learner(
-            settings, obs_shape, spec.num_actions, total_steps=config.steps, seed=config.seed, device=device
+            settings,
+            state_shape(spec.frame_shape, config.stack),
+            spec.num_actions,
+            total_steps=config.steps,
+            seed=config.seed,
+            device=device,
         )
         self.replay = Replay(
             capacity=min(settings.replay.capacity, max(config.steps, 64)),

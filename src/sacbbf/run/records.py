@@ -18,7 +18,7 @@ from typing import Any
 
 from sacbbf.disk.faults import reach
 from sacbbf.disk.files import Damaged, write_atomically
-from sacbbf.disk.lease import Lease
+from sacbbf.disk.lease import Lease, state_folder
 from sacbbf.errors import RunFailed, UsageError
 
 RECORDS = ("episodes", "metrics", "evaluations", "diagnostics", "speed")
@@ -68,6 +68,11 @@ class RunDirectory:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(f"out = {self.path}: cannot be made: {error.strerror}") from error
+
+    @property
+    def holds_run(self) -> bool:
+        """Whether a run was begun or finished here; the folder of a saved agent has a policy too, but no run."""
+        return state_folder(self.path) is not None or self.result.exists()  # the state goes after the result has come
 
     def require(self) -> RunDirectory:
         """Return itself if it holds a run, else raise UsageError."""

@@ -14,9 +14,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from sacbbf.config import flatten
 from sacbbf.errors import UsageError
 from sacbbf.run.records import RunDirectory
-from sacbbf.run.settings import RunConfig, flatten
+from sacbbf.run.settings import RunConfig
 from sacbbf.run.trackers import scalars
 
 TrackerName = Literal["wandb", "mlflow"]
@@ -137,8 +138,6 @@ class Guarded:
     def _try(self, action: Callable[[], object]) -> None:
         try:
             action()
-        except UsageError:
-            raise
         except Exception as error:
             self.tracker = None
             self.warn(f"warning: {self.name} is not told any further: {type(error).__name__}: {error}")
@@ -163,5 +162,5 @@ def make_trackers(
     game: str | None,
     warn: Callable[[str], object],
 ) -> list[Guarded]:
-    """Return the trackers of these names; UsageError if one is not installed."""
+    """Return the trackers of these names, each once; one that cannot start warns and stays silent."""
     return [Guarded(name, lambda name=name: KINDS[name](run, config, game), warn) for name in dict.fromkeys(names)]  # type: ignore[misc]

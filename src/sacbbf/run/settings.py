@@ -15,6 +15,7 @@ import torch
 import tyro
 
 from sacbbf.config import AgentConfig
+from sacbbf.config import flatten as flatten
 from sacbbf.envs import EnvSettings, EnvSpec, make_env
 from sacbbf.errors import UsageError
 from sacbbf.networks.encoders import ENCODERS
@@ -25,6 +26,7 @@ T = TypeVar("T")
 Value = bool | int | float | str
 Settings = Mapping[str, Value]  # by the names that flags have: `replay_ratio`, `loss.variance_reduction`
 
+GIVEN_APART = ("env", "agent", "seed", "device")  # not to be found among settings by name
 # Settings that choose a preset, so that others follow from them.
 WORDS: dict[str, type] = {"size": str, "steps": int, "replay_ratio": int}
 
@@ -156,6 +158,9 @@ def configure(
 
     `known` is asked for an environment's spec instead of building it.
     """
+    for name in GIVEN_APART:
+        if name in given:
+            raise UsageError(f"settings: {name} = {given[name]!r}: is given on its own, not among the settings")
     rest = dict(given)
     words = {name: _typed(rest.pop(name), kind, name) for name, kind in WORDS.items() if name in rest}
     tables = _tables(rest)
@@ -281,16 +286,6 @@ def differences(first: RunConfig, second: RunConfig) -> dict[str, tuple[Any, Any
     """Return the settings in which two runs differ, by dotted name."""
     one, two = flatten(first), flatten(second)
     return {name: (one.get(name), two.get(name)) for name in one | two if one.get(name) != two.get(name)}
-
-
-def flatten(config: Any, prefix: str = "") -> dict[str, Any]:
-    """Return a configuration's settings by dotted name."""
-    flat: dict[str, Any] = {}
-    for entry in fields(config):
-        value = getattr(config, entry.name)
-        name = f"{prefix}{entry.name}"
-        flat.update(flatten(value, f"{name}.") if is_dataclass(value) else {name: value})
-    return flat
 
 
 def _typed(value: Any, hint: Any, name: str) -> Any:

@@ -157,12 +157,12 @@ def _score_lines(config: RunConfig, result: dict[str, Any]) -> Iterator[str]:
         )
 
 
-def push(folder: Path, repository: str, *, private: bool, token: str | None = None) -> str:
+def push(folder: Path, repository: str, *, private: bool) -> str:
     """Upload a folder that `write_hub_folder` made; returns its address."""
     hub = _hub()
     check_shared(folder)
     try:
-        api = hub.HfApi(token=token)
+        api = hub.HfApi()
         api.create_repo(repository, private=private, exist_ok=True)
         commit = api.upload_folder(
             repo_id=repository, folder_path=folder, allow_patterns=list(SHARED), commit_message="Policy by sacbbf"
@@ -172,7 +172,7 @@ def push(folder: Path, repository: str, *, private: bool, token: str | None = No
     return str(commit.repo_url)
 
 
-def pull(repository: str, folder: Path, *, revision: str | None = None, token: str | None = None) -> None:
+def pull(repository: str, folder: Path, *, revision: str | None = None) -> None:
     """Download a shared policy into a new folder: the files that are data to this package, and no others."""
     hub = _hub()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -180,7 +180,7 @@ def pull(repository: str, folder: Path, *, revision: str | None = None, token: s
     with tempfile.TemporaryDirectory() as temporary:
         try:
             found = hub.snapshot_download(
-                repository, revision=revision, local_dir=temporary, allow_patterns=list(SHARED), token=token
+                repository, revision=revision, local_dir=temporary, allow_patterns=list(SHARED)
             )
         except Exception as error:  # as above
             raise UsageError(f"cannot pull {repository}: {type(error).__name__}: {error}") from error

@@ -82,7 +82,7 @@ def write_training(
 
 def part_limits(training: Training) -> dict[str, int]:
     """Bytes that each part has at most."""
-    episode = 4 * (training.step + 10_000_000)  # its actions: as many as an episode can have, generously
+    episode = 4 * 10_000_000  # its actions: as many as an episode can have, generously
     replay = 0 if training.replay.tree is None else training.replay.tree.nbytes
     frames = training.frame.nbytes + training.state.nbytes
     return {"learner": learner_bytes(training.learner) + SLACK, "progress": replay + episode + frames + SLACK}

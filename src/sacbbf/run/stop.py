@@ -18,7 +18,6 @@ class Stop:
 
     reason: str = ""
     deadline: float = float("inf")  # of time.monotonic()
-    signal: int = 0  # the one that interrupted it
 
     def wanted(self) -> bool:
         """Whether to end now, at a step's boundary."""
@@ -39,7 +38,7 @@ def ending_cleanly(stop: Stop) -> Iterator[None]:
     def on_signal(number: int, frame: FrameType | None) -> None:
         if stop.interrupted and number == signal.SIGINT:
             raise KeyboardInterrupt
-        stop.reason, stop.signal = "interrupt", number
+        stop.reason = "interrupt"
 
     try:
         previous = {number: signal.signal(number, on_signal) for number in SIGNALS}

@@ -82,8 +82,3 @@ def begin_again(run: RunDirectory, game: str | None) -> TensorBoard:
         for line in read_lines(run.record(kind)):
             board.add(kind, line)
     return board
-
-
-def rebuild_tensorboard(run: RunDirectory, game: str | None) -> None:
-    """Make the event files of a run again from its records."""
-    begin_again(run, game).close()

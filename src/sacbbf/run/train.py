@@ -14,6 +14,7 @@ from rich.console import Console
 
 from sacbbf.disk import faults
 from sacbbf.disk.lease import Lease, state_folder
+from sacbbf.disk.takeover import sweep
 from sacbbf.envs import Environment, EnvSpec, make_env
 from sacbbf.errors import RunFailed, UsageError
 from sacbbf.policy import Logits, NetworkPolicy, Policy, uniform_policy
@@ -23,7 +24,7 @@ from sacbbf.run.checkpoint import Checkpoints
 from sacbbf.run.curve import draw_curve
 from sacbbf.run.diagnostics import diagnose
 from sacbbf.run.display import Display
-from sacbbf.run.evaluate import ROWS, Plan, evaluate, summarise
+from sacbbf.run.evaluate import ROWS, Plan, evaluate, plan_of, summarise
 from sacbbf.run.loop import Training
 from sacbbf.run.policy_file import policy_bytes
 from sacbbf.run.recorder import Recorder
@@ -33,6 +34,7 @@ from sacbbf.run.result import episode_line, machine, score_fields, versions
 from sacbbf.run.settings import RunConfig, check_fit, check_run, differences, from_toml, read_spec, to_toml
 from sacbbf.run.stop import Stop, ending_cleanly
 from sacbbf.run.take_up import identity, take_up
+from sacbbf.run.torch_setup import torch_set_up
 from sacbbf.types import EpisodeRecord, Frame
 
 FREE = ("checkpoint.every", "checkpoint.keep", "eval.parallel")  # settings that no number depends on
@@ -61,11 +63,14 @@ def train(
     check_fit(config, spec)
     run = RunDirectory(out)
     run.prepare()
-    # Looked at before the lease is taken, which writes: neither a refused run nor a finished one is touched.
+    # Looked at before the lease is taken, which writes: a refused run is not touched, and a finished one only cleared
+    # of what killed processes have left.
     if run.config.exists():
+        _refuse_saved_agent(run)
         _refuse_another(config, run)
         finished = _finished(run, console)
         if finished is not None and (config.checkpoint.keep or state_folder(out) is None):
+            sweep(out)
             return finished
     stop = Stop(deadline=time.monotonic() + 3600 * max_hours if max_hours else float("inf"))
     say = functools.partial(console.print, markup=False)
@@ -77,8 +82,8 @@ def train(
                 if not config.checkpoint.keep:
                     lease.drop()
                 return finished
-            _set_up_torch(config)
-            result = _Run(config, spec, run, lease, console, stop, trackers).carry_out()
+            with torch_set_up(config):
+                result = _Run(config, spec, run, lease, console, stop, trackers).carry_out()
             if result["finished"] and not config.checkpoint.keep:
                 lease.drop()
     except OSError as error:
@@ -92,6 +97,11 @@ def _agree_on_configuration(config: RunConfig, run: RunDirectory, lease: Lease) 
         _refuse_another(config, run)
     else:
         lease.publish(run.config, to_toml(config).encode(), "config")
+
+
+def _refuse_saved_agent(run: RunDirectory) -> None:
+    if run.policy.exists() and not run.holds_run:
+        raise UsageError(f"out = {run.path}: holds a saved agent, which a run would write over; choose a new directory")
 
 
 def _refuse_another(config: RunConfig, run: RunDirectory) -> None:
@@ -111,13 +121,6 @@ def _finished(run: RunDirectory, console: Console) -> dict[str, Any] | None:
         return None
     console.print(f"{run.path} is finished: there is nothing left to do", markup=False)
     return found
-
-
-def _set_up_torch(config: RunConfig) -> None:
-    if config.threads:
-        torch.set_num_threads(config.threads)
-    torch.set_float32_matmul_precision("highest" if config.settings.compute.precision == "float32" else "high")
-    torch.backends.cudnn.allow_tf32 = config.settings.compute.precision != "float32"
 
 
 @dataclass
@@ -195,7 +198,7 @@ class _Run:
         content = policy_bytes(learner.actor, config.settings.network, learner.obs_shape)
         self.lease.publish(self.run.policy, content, "policy")
         facts = {"steps": training.step, "updates": learner.updates, "train_episodes": training.episodes}
-        return Progress(policy, facts, config.eval.greedy, config.settings.acting.epsilon_eval)
+        return Progress(policy, facts, plan_of(config, config.eval.episodes))
 
     def _train(
         self, training: Training, policy: Policy, recorder: Recorder, checkpoints: Checkpoints, display: Display
@@ -253,8 +256,7 @@ class Progress:
 
     policy: Policy
     facts: dict[str, Any]
-    greedy: bool = False  # evaluate the most likely actions; a baseline's draws are all there is to it
-    epsilon: float = 0.0  # share of random actions in the evaluation
+    plan: Plan  # of the evaluation
 
 
 @dataclass(frozen=True)
@@ -272,7 +274,9 @@ class _Interruptible:
 
 def _baseline(agent: str, config: RunConfig, spec: EnvSpec, display: Display, stop: Stop) -> Progress:
     """Return chance, or the best blind mix after a search for it; chance too if the search is interrupted."""
-    chance = Progress(_Interruptible(uniform_policy(spec.num_actions), stop), {"steps": 0, "updates": 0})
+    # A baseline's draws are all there is to it.
+    plan = replace(plan_of(config, config.eval.episodes), greedy=False, epsilon=0.0)
+    chance = Progress(_Interruptible(uniform_policy(spec.num_actions), stop), {"steps": 0, "updates": 0}, plan)
     if agent == "random":
         return chance
 
@@ -284,11 +288,11 @@ def _baseline(agent: str, config: RunConfig, spec: EnvSpec, display: Display, st
     count = len(candidates(spec.num_actions)) + 3 * FINALISTS
     display.begin("searching the best blind mix", count)
     try:
-        mix, steps = find_blind(_maker(config), _plan(config, 1, greedy=False), spec.num_actions, advance)
+        mix, steps = find_blind(_maker(config), plan, spec.num_actions, advance)
     except KeyboardInterrupt:
         return chance
     facts = {"steps": steps, "updates": 0, "mix": mix.describe(spec.action_names)}
-    return Progress(_Interruptible(mix.policy(spec.num_actions), stop), facts)
+    return Progress(_Interruptible(mix.policy(spec.num_actions), stop), facts, plan)
 
 
 def _compare(config: RunConfig, spec: EnvSpec, display: Display, stop: Stop) -> dict[str, Any]:
@@ -311,8 +315,7 @@ def _final_scores(
     """Return the run's final evaluation; none after an interrupt, which asked for an end and not for more play."""
     if stop.interrupted:
         return []
-    plan = replace(_plan(config, config.eval.episodes, progress.greedy), epsilon=progress.epsilon)
-    display.begin(name, plan.episodes)
+    display.begin(name, progress.plan.episodes)
     scores: list[float] = []
 
     def note(record: EpisodeRecord) -> None:
@@ -321,23 +324,18 @@ def _final_scores(
         display.advance(f"mean score {sum(scores) / len(scores):.2f}")
 
     try:
-        return evaluate(progress.policy, _maker(config), plan, note)
+        return evaluate(progress.policy, _maker(config), progress.plan, note)
     except KeyboardInterrupt:
         return []
 
 
 def _interval_evaluation(config: RunConfig, policy: Policy, step: int) -> dict[str, Any]:
     """Evaluate in the middle of training, with environments and generators of its own."""
-    plan = _plan(config, config.eval.every_episodes, config.eval.greedy, "interval")
-    plan = replace(plan, epsilon=config.settings.acting.epsilon_eval)
+    plan = plan_of(config, config.eval.every_episodes, phase="interval")
     records = evaluate(policy, _maker(config), plan, lambda record: faults.reach("interval evaluation: episode"))
     summary = summarise([record.score for record in records])
     line = {"mean": summary.mean, "standard_error": summary.standard_error, "median": summary.median}
     return {"step": step, **line, "episodes": summary.episodes}
-
-
-def _plan(config: RunConfig, episodes: int, greedy: bool, phase: str = "evaluate") -> Plan:
-    return Plan(episodes, config.seed, config.stack, greedy, config.eval.parallel, phase)
 
 
 def _maker(config: RunConfig) -> Callable[[], Environment]:

@@ -15,8 +15,8 @@ from sacbbf.envs.base import Pixels
 from sacbbf.learner.augment import to_float
 from sacbbf.learner.losses import expected_value, support
 from sacbbf.networks import Network, TwinNetwork
-from sacbbf.policy import NetworkPolicy, choose
-from sacbbf.run.evaluate import ROWS, Plan
+from sacbbf.policy import Logits, NetworkPolicy, choose
+from sacbbf.run.evaluate import ROWS, Plan, plan_of
 from sacbbf.run.policy_file import load_policy
 from sacbbf.run.records import RunDirectory
 from sacbbf.run.settings import RunConfig, resolve_device
@@ -48,11 +48,9 @@ class Judge:
         self.network, self.v_max, self.device = network, v_max, device
         self.policy = NetworkPolicy(network, device, ROWS)
 
-    def probabilities(self, state: npt.NDArray[np.generic]) -> npt.NDArray[np.float64]:
-        """Return the policy (A,) in a state."""
-        logits = self.policy.logits(state[None])[0].astype(np.float64)
-        weights = np.exp(logits - logits.max())
-        found: npt.NDArray[np.float64] = weights / weights.sum()
+    def logits(self, state: npt.NDArray[np.generic]) -> Logits:
+        """Return the policy's logits (A,) in a state."""
+        found: Logits = self.policy.logits(state[None])[0]
         return found
 
     @torch.inference_mode()
@@ -69,6 +67,13 @@ class Judge:
         return found
 
 
+def softmax(logits: Logits) -> npt.NDArray[np.float64]:
+    """Return the probabilities (A,) that logits (A,) stand for."""
+    weights = np.exp(logits.astype(np.float64) - logits.max())
+    found: npt.NDArray[np.float64] = weights / weights.sum()
+    return found
+
+
 def play(judge: Judge, env: Environment, plan: Plan, number: int = 0) -> Iterator[Moment]:
     """Play episode `number` of a plan, the same that an evaluation plays, and yield every moment of it.
 
@@ -79,8 +84,8 @@ def play(judge: Judge, env: Environment, plan: Plan, number: int = 0) -> Iterato
     state = frames.begin(env.reset(episode_seed(plan.seed, plan.phase, number)))
     score, count, over = 0.0, 0, False
     while not over:
-        logits = judge.policy.logits(state[None])[0]
-        probabilities = judge.probabilities(state)
+        logits = judge.logits(state)
+        probabilities = softmax(logits)
         action = choose(logits, generator, plan.greedy, plan.epsilon)
         value = float(probabilities @ judge.values(state))
         yield Moment(env.render(), probabilities, action, value, score, count)
@@ -121,13 +126,7 @@ class Film:
         config, wish = self.config, self.wish
         device = torch.device(resolve_device(wish.device))
         judge = Judge(load_policy(self.run.policy, device), config.settings.network.v_max, device)
-        plan = Plan(
-            episodes=1,
-            seed=config.seed if wish.seed is None else wish.seed,
-            stack=config.stack,
-            greedy=wish.greedy or config.eval.greedy,
-            epsilon=config.settings.acting.epsilon_eval,
-        )
+        plan = plan_of(config, 1, seed=wish.seed, greedy=wish.greedy)
         env = make_env(config.env, settings=config.environment, render=True)
         painter = Painter(config, env.spec.action_names)
         try:
