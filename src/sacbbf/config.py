@@ -145,7 +145,8 @@ class ComputeConfig:
     precision: Literal["float32", "tf32", "bf16"] = "float32"
     """Arithmetic of the networks; tf32 and bf16 are for CUDA only."""
     compile: bool = False
-    """Compile the network passes with torch.compile: slow to start, and bits differ from uncompiled runs."""
+    """Compile the encoders, online and target, and the rescaling of their latents with torch.compile (of SAC-Discrete
+    the policy's encoder alone); nothing else of an update is compiled. Slow to start, and other last bits."""
     frames_on_device: bool = False
     """Keep replay frames in the device's memory (Atari: 706 MB per 100,000 steps) instead of the host's."""
     share_bootstrap: bool = False

@@ -58,6 +58,13 @@ def test_a_sweep_grows(directory):
     assert directory.read() == small_spec(5)
 
 
+@pytest.mark.parametrize("seeds", [2, 3])
+def test_another_note_is_stored(seeds, directory):
+    directory.begin(small_spec(2, note="Other seeds than the paper's."))
+    directory.begin(small_spec(seeds, note=""))
+    assert directory.read() == small_spec(seeds, note="")
+
+
 @pytest.mark.parametrize(
     ("other", "message"),
     [(small_spec(2, steps=7), "steps: 150 there, 7 here"), (small_spec(1), "seed1 is there, and not here")],

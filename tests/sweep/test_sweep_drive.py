@@ -164,10 +164,28 @@ def test_a_cell_that_is_busy_or_was_stopped_comes_back_however_often(kind, direc
     assert listener.told[0][:-1] == [(kind, "will be tried again")] * 5
 
 
-def test_a_busy_cell_is_left_alone_for_a_while(directory, cells):
-    executor = Scripted(directory, {0: [Outcome("busy")]})
-    Driver(directory, executor, Listener(), 0, pause=0.2).run(cells, Stop())
-    assert executor.started == [*cells, cells[0]]
+class Clock:
+    """Time that passes as it is slept through."""
+
+    def __init__(self):
+        self.now = 1_000.0
+
+    def monotonic(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+
+def test_a_busy_cell_is_left_alone_for_a_while(directory, cells, monkeypatch):
+    clock, begun_at = Clock(), []
+    monkeypatch.setattr(drive, "time", clock)
+    monkeypatch.setattr(drive, "PAUSE", 0.25)
+    executor = Scripted(directory, {0: [Outcome("busy")] * 2}, places=5)
+    start = executor.start
+    monkeypatch.setattr(executor, "start", lambda cell: (begun_at.append((cell.seed, clock.now)), start(cell)))
+    Driver(directory, executor, Listener(), 0, pause=10.0).run(cells, Stop())
+    assert begun_at == [*((seed, 1_000.0) for seed in range(5)), (0, 1_010.0), (0, 1_020.0)]
 
 
 def test_a_wanted_stop_asks_once_and_leaves_the_rest_as_stopped(directory, cells):

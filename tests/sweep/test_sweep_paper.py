@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 
 import pytest
+import torch
+from rich.console import Console
 
 from sacbbf import games
+from sacbbf.bench.clock import Spread
+from sacbbf.bench.speed import ActingSpeed, Rounds, UpdateSpeed
 from sacbbf.cli import run
+from sacbbf.commands import bench, report
+from sacbbf.commands.reproduce import ReproduceArgs, read_words, timing_table
 from sacbbf.sweep.estimate import Estimator
 from sacbbf.sweep.paper import TABLES, table_spec
 from sacbbf.sweep.spec import Cell, check, configuration
@@ -75,6 +82,28 @@ def test_a_smaller_scale_can_be_run_and_says_what_it_is(table, scale):
     check(replace(spec, envs=spec.envs[:1]))
 
 
+DRAWN = ",".join(reversed(GAMES["annealing"]))
+SCALED = table_spec("annealing", "minatar").note
+
+
+@pytest.mark.parametrize(
+    ("scale", "flags", "note"),
+    [
+        ("paper", {}, ""),
+        ("paper", {"seeds": "10", "steps": 100_000, "games": DRAWN}, ""),  # the table's own, in any order
+        ("paper", {"seeds": "5-9,0-4"}, ""),
+        ("paper", {"agents": "SAC-BBF"}, ""),
+        ("paper", {"seeds": "9"}, "Other seeds than the paper's."),
+        ("paper", {"games": "Pong", "steps": 7}, "Other games, steps than the paper's."),
+        ("minatar", {"seeds": "5"}, SCALED),  # the scale's
+        ("minatar", {"seeds": "10", "games": "minatar"}, SCALED),  # the paper's
+        ("minatar", {"seeds": "3"}, f"{SCALED} Other seeds than the paper's."),
+    ],
+)
+def test_the_note_names_what_really_differs_from_the_paper(scale, flags, note):
+    assert read_words(ReproduceArgs(table="annealing", scale=scale, **flags)).note == note
+
+
 def test_updates_are_counted_and_speed_is_measured():
     spec = replace(table_spec("rr-scaling", "minatar"), envs=("CartPole-v1",), device="cpu", threads=1, steps=1_000)
     by_name = {variant.name: variant for variant in spec.variants}
@@ -100,15 +129,91 @@ def test_a_dry_run_prints_every_cell_with_updates_hours_and_disk(tmp_path, capsy
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_a_cluster_costs_is_estimated_from_this_machine(tmp_path, capsys, monkeypatch):
+    """Its device is one that this machine lacks, and how many cells run at a time is its own affair."""
+    monkeypatch.chdir(tmp_path)
+    words = ["--scale", "minatar", "--games", "CartPole-v1", "--agents", "SAC-BBF", "--seeds", "2", "--steps", "1000"]
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    cluster = ["--executor", "slurm", "--device", "cuda"]
+    assert run(["reproduce", "variance-reduction", "--dry-run", *words, *cluster]) == 0
+    *_, hours, disk = capsys.readouterr().out.splitlines()
+    assert "hours of one worker on this machine (cpu, 1 threads); evaluation comes on top" in hours
+    assert disk.endswith("GB more for each that runs")
+
+
 def test_an_agent_that_is_not_in_the_table_is_refused(capsys):
     assert run(["reproduce", "annealing", "--agents", "BBF-RR2", "--dry-run"]) == 2
     assert "agents = 'BBF-RR2': must be among SAC-BBF-constant-beta-greedy" in capsys.readouterr().err
 
 
-def test_a_scaled_table_is_run_and_its_report_says_so(tmp_path, capsys):
+def test_a_scaled_table_is_run_and_its_report_says_so(tmp_path, capsys, monkeypatch):
+    build, built = report.build, []
+    monkeypatch.setattr(report, "build", lambda *args: built.append(build(*args)) or built[-1])
     words = ["--scale", "minatar", "--games", "CartPole-v1", "--seeds", "1", "--steps", "150", "--device", "cpu"]
     out = tmp_path / "table"
     assert run(["reproduce", "variance-reduction", "--out", str(out), "--agents", "SAC-BBF", *words]) == 0
     assert "Scaled down" in (out / "report.html").read_text()
     assert "Scaled down" in (out / "report.md").read_text()
-    assert "note: Scaled down" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "note: Scaled down" in said and f"html: {out / 'report.html'}" in said
+    assert len(built) == 1
+
+
+# --- timing ---
+
+
+def spread(seconds):
+    return Spread(seconds, seconds, seconds, 1)
+
+
+@pytest.fixture
+def figures():
+    """A machine: 1,000 environment steps a second, updates of 30 and 20 ms, 3,200 passes in 6.4 and 3.2 s."""
+    agents = {
+        "sac-bbf": UpdateSpeed(1.0, spread(0.03), {}, spread(0.5)),
+        "bbf": UpdateSpeed(1.0, spread(0.02), {}, spread(0.5)),
+    }
+    acting = ActingSpeed(spread(6.4), spread(3.2), spread(2.0), (1.9, 2.1))
+    return bench.Figures(Rounds(agents, spread(1.0), spread(1.5)), acting, {}, 1_000.0, 1.0, 10**9)
+
+
+@pytest.mark.parametrize(("agent", "ratio", "seconds"), [("sac-bbf", 2, 6_180.0), ("bbf", 8, 15_880.0)])
+def test_a_run_is_projected_from_environment_acting_and_updates(agent, ratio, seconds, figures):
+    """100,000 steps of 1 ms, as many passes of 2 or 1 ms, and updates after the first 2,000 steps."""
+    assert bench.projected_seconds(figures, agent, ratio) == pytest.approx(seconds)
+
+
+def test_the_benchmark_projects_the_agent_that_it_shows(figures):
+    lines = {agent: bench.lines(figures, bench.BenchArgs(agent=agent)) for agent in ("sac-bbf", "bbf")}
+    projected = {agent: next(line for line in found if "a run of" in line) for agent, found in lines.items()}
+    assert projected["sac-bbf"].endswith("RR 2: 1.7 h, RR 4: 3.4 h, RR 8: 6.6 h")
+    assert projected["bbf"].endswith("RR 2: 1.1 h, RR 4: 2.2 h, RR 8: 4.4 h")
+
+
+def test_the_papers_times_stand_beside_this_machine_s(figures):
+    out = io.StringIO()
+    Console(file=out, width=160).print(timing_table(figures, "cpu"))
+    lines = [line.split("│")[1:-1] for line in out.getvalue().splitlines() if "│" in line]
+    rows = [[part.strip() for part in line] for line in lines]
+    assert ["3,200 forward passes of batch 1", "sac_bbf", "6.400 s", "1.938 s"] in rows
+    assert ["3,200 forward passes of batch 1", "bbf", "3.200 s", "2.034 s"] in rows
+    assert ["100,000 steps at replay ratio 2, projected", "sac_bbf", "103 min", "106 min"] in rows
+    assert ["100,000 steps at replay ratio 8, projected", "bbf", "265 min", "371 min"] in rows
+    assert len(rows) == 8
+
+
+def test_times_are_measured_with_the_size_s_threads(figures, monkeypatch, capsys):
+    before, used = torch.get_num_threads(), []
+
+    def measure(size, device, repeats):
+        used.append((size, torch.get_num_threads()))
+        return figures
+
+    monkeypatch.setattr(bench, "measure", measure)
+    try:
+        torch.set_num_threads(2)
+        assert run(["reproduce", "timing", "--scale", "minatar", "--device", "cpu"]) == 0
+    finally:
+        torch.set_num_threads(before)
+    assert used == [("tiny", 1)]
+    assert "acting, ratio 2.000 (95% interval 1.900 to 2.100); paper 0.953" in capsys.readouterr().out

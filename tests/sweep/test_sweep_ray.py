@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from pathlib import Path
 
@@ -16,6 +18,12 @@ from sacbbf.sweep.status import saved_step, sweep_states
 
 ray = pytest.importorskip("ray")
 cluster_utils = pytest.importorskip("ray.cluster_utils")
+
+
+@pytest.fixture(autouse=True)
+def unreported(monkeypatch):
+    """Ray tells nobody that it was used here."""
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
 
 
 @pytest.fixture
@@ -55,38 +63,62 @@ def parent(pid):
     return int(line[line.rindex(b")") + 1 :].split()[1])
 
 
-def node_of(cluster, directory, cell):
-    """The node that works on a cell and has saved a checkpoint of it; None if there is none."""
-    run_directory = directory.run(cell)
-    folder = state_folder(run_directory.path)
+def holder_of(directory, cell):
+    """The process that works on a cell; None if there is none."""
+    folder = state_folder(directory.run(cell).path)
     holder = holders.parse(holders.read_raw(folder)) if folder else None
-    if holder is None or not saved_step(run_directory):
-        return None
+    return None if holder is None or holder.released else holder.pid
+
+
+def halted(cluster, directory, cell):
+    """Stop the process that works on a cell and has saved a checkpoint of it: its node and number, else None.
+
+    Once it stands still the cell can no longer finish, so that what is seen then stays so.
+    """
     nodes = {raylet(node): node for node in cluster.worker_nodes}
-    return nodes.get(parent(holder.pid))
+    pid = holder_of(directory, cell)
+    node = nodes.get(parent(pid)) if pid else None
+    if node is None or not saved_step(directory.run(cell)):
+        return None
+    os.kill(pid, signal.SIGSTOP)
+    if holder_of(directory, cell) == pid and saved_step(directory.run(cell)) and not finished(directory, cell):
+        return node, pid
+    os.kill(pid, signal.SIGCONT)
+    return None
+
+
+def finished(directory, cell):
+    result = directory.run(cell).read_result()
+    return result is not None and result["finished"]
 
 
 def test_a_sweep_survives_the_loss_of_a_node(cluster, tmp_path, undisturbed, capsys):
     """The cell that ran there goes on elsewhere from its checkpoint, and comes out the same."""
     spec = small_spec(4)
     directory = SweepDirectory(tmp_path / "sweep")
-    lost = []
+    lost, over = [], threading.Event()
 
     def at_work():
-        pairs = ((cell, node_of(cluster, directory, cell)) for cell in spec.cells())
+        pairs = ((cell, halted(cluster, directory, cell)) for cell in spec.cells())
         return next((pair for pair in pairs if pair[1] is not None), None)
 
     def lose_a_node():
-        cell, node = wait_for(at_work, 240)
+        while (found := at_work()) is None:
+            if over.wait(0.02):
+                return
+        cell, (node, pid) = found
         lost.append(cell)
         cluster.remove_node(node, allow_graceful=False)
+        os.kill(pid, signal.SIGKILL)  # standing still it would not see that its node is gone
 
     thread = threading.Thread(target=lose_a_node)
     thread.start()
     code = run(["sweep", str(directory.path), *words_of(spec), "--executor", "ray", "--address", cluster.address])
+    over.set()
     thread.join()
     said = capsys.readouterr().out
     assert code == 0, said
+    assert lost, "no cell was seen at work behind a checkpoint"
     assert f"{lost[0].name} failed: " in said and "trying again" in said
     assert [state.state for state in sweep_states(directory, spec.cells())] == ["finished"] * 4
     assert directory.run(lost[0]).read_result()["resumes"] >= 1

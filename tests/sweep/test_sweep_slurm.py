@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 from rich.console import Console
 from small_sweep import assert_alike, begun, small_spec
@@ -32,6 +36,53 @@ def test_cells_finish_as_jobs(tmp_path, undisturbed):
         executor.close()
     assert totals.finished == cells, directory.read_failure(cells[0])
     assert_alike(directory, undisturbed, cells)
+
+
+ALONE = """
+import logging, os
+
+class Witness(logging.Handler):
+    closed = False
+
+    def close(self):
+        self.closed = True
+
+witness = Witness()
+import sacbbf.sweep.slurm_executor
+assert logging.getLogger("submitit").handlers == []
+assert os.environ["SUBMITIT_LOG_LEVEL"] == "INFO"
+print(witness.closed)
+"""
+
+
+def test_submitit_leaves_the_logging_of_others_alone():
+    environment = os.environ | {"SUBMITIT_LOG_LEVEL": "INFO"}
+    done = subprocess.run([sys.executable, "-c", ALONE], env=environment, capture_output=True, text=True)
+    assert done.stdout == "False\n", done.stderr
+
+
+def test_where_jobs_are_many_they_take_turns_to_be_looked_at(tmp_path, monkeypatch):
+    executor = make_executor(begun(tmp_path / "sweep", small_spec(5)))
+    looked, over = [], set()
+
+    class Fake:
+        def __init__(self, cell):
+            self.seed = cell.seed
+
+        def done(self):
+            looked.append(self.seed)
+            return self.seed in over
+
+        def result(self):
+            return "finished", ""
+
+    executor._jobs.extend((cell, Fake(cell)) for cell in small_spec(5).cells())
+    monkeypatch.setattr(slurm_executor, "LOOKS", 2)
+    assert [executor.ended() for _ in range(3)] == [[]] * 3
+    assert looked == [0, 1, 2, 3, 4, 0]
+    over |= {1, 4}
+    ended = [cell.seed for _ in range(3) for cell, outcome in executor.ended() if outcome.kind == "finished"]
+    assert ended == [1, 4] and sorted(cell.seed for cell, _ in executor._jobs) == [0, 2, 3]
 
 
 def test_a_job_that_is_preempted_is_queued_again_as_it_is():

@@ -264,6 +264,10 @@ def test_more_cells_are_no_conflict():
     assert list(conflicts(small_spec(2), more)) == []
 
 
+def test_another_note_is_no_conflict():
+    assert list(conflicts(small_spec(2, note="scaled down"), small_spec(3))) == []
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [

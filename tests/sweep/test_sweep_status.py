@@ -10,7 +10,9 @@ import pytest
 from small_sweep import begun, put_result, small_spec
 
 from sacbbf.disk.lease import Lease
-from sacbbf.sweep.status import CellState, cell_state, last_line, saved_step, sweep_states
+from sacbbf.run.records import RunDirectory
+from sacbbf.sweep.spec import Variant
+from sacbbf.sweep.status import CellState, cell_state, last_line, saved_step, steps_done, sweep_states
 
 
 @pytest.fixture
@@ -82,6 +84,49 @@ def test_a_damaged_result_is_a_failure_that_names_the_file(content, directory, c
     path.write_bytes(content)
     found = cell_state(directory, cell)
     assert found.state == "failed" and str(path) in found.why
+
+
+def test_a_result_of_other_kinds_is_a_failure(directory, cell):
+    put_result(directory, cell, steps="many")
+    assert cell_state(directory, cell).state == "failed"
+
+
+@pytest.mark.parametrize("line", [{"step": None}, {"step": "x"}, {"step": 1, "steps_per_second": []}])
+def test_a_record_that_makes_no_sense_is_a_failure(line, directory, cell):
+    put_speed(directory, cell, line)
+    found = cell_state(directory, cell)
+    assert found.state == "failed" and found.why
+
+
+def test_the_result_of_a_finished_cell_is_read_once_until_it_is_written_again(directory, cell, monkeypatch):
+    put_result(directory, cell, score=1.0)
+    read, reads = RunDirectory.read_result, []
+    monkeypatch.setattr(RunDirectory, "read_result", lambda run: (reads.append(run), read(run))[1])
+    assert [cell_state(directory, cell).score for _ in range(3)] == [1.0] * 3
+    assert len(reads) == 1
+    put_result(directory, cell, score=22.0)
+    assert [cell_state(directory, cell).score for _ in range(3)] == [22.0] * 3
+    assert len(reads) == 2
+
+
+def test_a_result_that_appears_is_seen(directory, cell):
+    put_result(directory, cell, finished=False)
+    assert cell_state(directory, cell).state == "stopped"
+    put_result(directory, cell)
+    assert cell_state(directory, cell).state == "finished"
+
+
+def test_steps_done_are_those_that_train():
+    """The search of blind play takes steps too, and trains nothing."""
+    spec = small_spec(2, variants=(Variant("sac-bbf"), Variant("blind")))
+    cells = {(cell.variant.agent, cell.seed): cell for cell in spec.cells()}
+    states = [
+        CellState(cells["sac-bbf", 0], "finished", 150),
+        CellState(cells["sac-bbf", 1], "running", 40),
+        CellState(cells["blind", 0], "finished", 7_000),
+        CellState(cells["blind", 1], "running", 3_000),
+    ]
+    assert steps_done(states, spec) == 190
 
 
 def test_the_last_whole_line_counts(tmp_path):

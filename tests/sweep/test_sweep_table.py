@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 from small_sweep import CARTPOLE, STEPS, begun, put_result, small_spec
 
+from sacbbf.disk.lease import Lease
 from sacbbf.sweep import table as tables
 from sacbbf.sweep.spec import Cell, Variant
 from sacbbf.sweep.status import CellState
@@ -70,6 +71,11 @@ def test_the_time_left_is_that_of_cells_which_are_neither_finished_nor_given_up(
     assert time_left([STATES[0], STATES[3]], SPEC) is None
 
 
+def test_the_search_of_blind_play_takes_no_time_off():
+    searching = CellState(cell(2, "blind"), "running", 5_000)
+    assert time_left([*STATES, searching], SPEC) == time_left(STATES, SPEC)
+
+
 @pytest.mark.parametrize(
     ("seconds", "words"),
     [
@@ -120,6 +126,55 @@ def test_without_a_terminal_there_is_a_line_from_time_to_time(live, monkeypatch)
     table.started(table.spec.cells()[0])
     table.tick()
     assert out.getvalue() == "0/300 steps, 1 at work, time left unknown\n"
+
+
+@pytest.fixture
+def queue(tmp_path, monkeypatch):
+    """A table of five cells that were handed to an executor which queues them."""
+    monkeypatch.setattr(tables, "LOOK_EVERY", 0.0)
+    spec = small_spec(5)
+    directory = begun(tmp_path / "sweep", spec)
+    states = [CellState(one, "waiting") for one in spec.cells()]
+    with LiveTable(Console(file=io.StringIO()), directory, spec, states, queues=True) as table:
+        for one in spec.cells():
+            table.started(one)
+        yield table
+
+
+def states_of(table):
+    return [state.state for state in table.states.values()]
+
+
+def test_a_queued_cell_waits_until_its_run_is_held(queue):
+    first, second, third = queue.spec.cells()[:3]
+    queue.tick()
+    assert states_of(queue) == ["waiting"] * 5
+    queue.directory.run(first).path.mkdir(parents=True)
+    with Lease.acquire(queue.directory.run(first).path):
+        queue.tick()
+        assert states_of(queue) == ["running", *["waiting"] * 4]
+        assert "0/750 steps, 1 at work" in printed(queue.view())
+    queue.tick()  # preempted: it is queued again
+    assert states_of(queue) == ["waiting"] * 5
+    put_result(queue.directory, second)
+    queue.ended(second, Outcome("finished"), "")
+    queue.ended(third, Outcome("stopped", "interrupt"), "")
+    queue.tick()
+    assert states_of(queue) == ["waiting", "finished", *["waiting"] * 3]
+
+
+def test_where_cells_are_many_they_take_turns_to_be_looked_at(queue, monkeypatch):
+    looked = []
+
+    def look(directory, one):
+        looked.append(one.seed)
+        return CellState(one, "waiting")
+
+    monkeypatch.setattr(tables, "LOOKS", 2)
+    monkeypatch.setattr(tables, "cell_state", look)
+    for _ in range(5):
+        queue.tick()
+    assert looked == [0, 1, 2, 3, 4, 0, 1, 2, 3, 4]
 
 
 def test_the_view_shows_the_table_the_cells_at_work_and_the_time_left(live):

@@ -83,6 +83,31 @@ def test_new_episodes_appear_by_themselves(look, top, grow):
     assert "1,234.5" in page.locator(ROWS).text_content()
 
 
+def test_slow_answers_do_not_pile_up(look, top):
+    """While an answer is awaited nothing else is asked, however long it takes and whatever is clicked."""
+    view, _ = look(top)
+    page = view.page
+    page.clock.install()
+    page.reload()
+    shown(page, "<script>alert(1)")
+    held, slow = [], True
+    page.route("**/api/**", lambda route: held.append(route) if slow else route.continue_())
+    page.get_by_role("button", name="pole", exact=True).click()
+    page.wait_for_timeout(300)
+    page.clock.run_for(60_000)
+    page.get_by_role("button", name="again/pole").click()
+    page.get_by_role("button", name="pole", exact=True).click()
+    page.clock.run_for(60_000)
+    page.wait_for_timeout(300)
+    assert len(held) == 1
+    slow = False
+    held[0].continue_()
+    shown(page, "pole")
+    with page.expect_response("**/api/overview"):
+        page.clock.run_for(3_100)
+    assert view.messages == []
+
+
 def test_names_are_text_and_never_markup(look, top):
     view, _ = look(top)
     page = view.page

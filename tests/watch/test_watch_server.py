@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
 import urllib.error
 import urllib.request
@@ -12,9 +13,11 @@ import pytest
 
 from sacbbf.cli import run
 from sacbbf.disk.lease import Lease
+from sacbbf.run.records import RunDirectory
 from sacbbf.sweep.directory import SweepDirectory
 from sacbbf.sweep.spec import Spec, Variant
-from sacbbf.watch.sight import POINTS, thin
+from sacbbf.watch import sight
+from sacbbf.watch.sight import POINTS, overview, thin
 
 
 def ask(address, path, host=None):
@@ -60,6 +63,55 @@ def test_a_run_that_is_written_is_running_and_one_that_is_left_has_stopped(serve
         assert (found["path"], found["state"], found["score"]) == ("pole", "running", None)
         assert found["step"] == step > 200
     assert ask_json(address, "/api/overview")["runs"][0]["state"] == "stopped"
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("speed.jsonl", '{"step": null}\n'),
+        ("episodes.jsonl", '{"step": "many"}\n'),
+        ("result.json", "[]"),
+        ("config.toml", None),  # a directory
+    ],
+)
+def test_a_run_whose_files_make_no_sense_is_unreadable_and_no_other(name, content, serve, top):
+    (top / "pole/result.json").unlink()
+    path = top / "pole" / name
+    path.unlink(missing_ok=True)
+    if content is None:
+        path.mkdir()
+        (top / "pole/result.json").write_text("{}")  # by which it is known as a run
+    else:
+        path.write_text(content)
+    runs = {one["path"]: one for one in ask_json(serve(top), "/api/overview")["runs"]}
+    assert runs["pole"]["state"] == "unreadable" and runs["pole"]["why"]
+    assert runs["again/pole"]["state"] == "finished"
+
+
+def test_blind_play_trains_nothing(serve, top):
+    """The search for the best mix takes steps, which are not those of training."""
+    config = (top / "pole/config.toml").read_text()
+    (top / "pole/config.toml").write_text(config.replace('agent = "sac-bbf"', 'agent = "blind"'))
+    result = json.loads((top / "pole/result.json").read_text())
+    (top / "pole/result.json").write_text(json.dumps(result | {"steps": 7_000}))
+    (found,) = ask_json(serve(top / "pole"), "/api/overview")["runs"]
+    assert (found["agent"], found["step"], found["steps"]) == ("blind", 0, 0)
+
+
+def test_files_that_have_not_changed_are_read_once(top, grow, monkeypatch):
+    shutil.rmtree(top / "broken")
+    from_toml, read_result, reads = sight.from_toml, RunDirectory.read_result, []
+    monkeypatch.setattr(sight, "from_toml", lambda path: (reads.append(path.name), from_toml(path))[1])
+    monkeypatch.setattr(RunDirectory, "read_result", lambda run: (reads.append("result"), read_result(run))[1])
+    first = overview(top)
+    assert sorted(reads) == ["config.toml"] * 3 + ["result"] * 3
+    assert overview(top) == overview(top) == first and len(reads) == 6
+    step = grow(top / "pole", 1, 55.5)
+    result = json.loads((top / "again/pole/result.json").read_text())
+    (top / "again/pole/result.json").write_text(json.dumps(result | {"score": 78.25}))
+    runs = {one["path"]: one for one in overview(top)["runs"]}
+    assert len(reads) == 10 and step > 200
+    assert (runs["pole"]["last_score"], runs["again/pole"]["score"]) == (55.5, 78.25)
 
 
 def test_an_empty_directory_has_no_runs(serve, tmp_path):
@@ -133,6 +185,27 @@ def test_a_sweep_shows_how_far_it_has_come(serve, tmp_path):
     assert other["path"] == "other" and "is not the manifest" in other["why"]
 
 
+def test_the_progress_of_a_sweep_is_that_of_its_training(serve, tmp_path, monkeypatch):
+    """Steps of blind play are left out, and a manifest that has not changed is read once."""
+    spec = Spec(("CartPole-v1",), (Variant("sac-bbf"), Variant("blind")), (0,), "tiny", 150, {}, 1, "cpu")
+    directory = SweepDirectory(tmp_path / "ladder")
+    directory.begin(spec)
+    read, reads = SweepDirectory.read, []
+    monkeypatch.setattr(SweepDirectory, "read", lambda self: (reads.append(self), read(self))[1])
+    for cell, steps in zip(spec.cells(), (150, 7_000), strict=True):
+        directory.run(cell).path.mkdir(parents=True)
+        directory.run(cell).result.write_text(json.dumps({"finished": True, "steps": steps, "score": 1.0}))
+    address = serve(tmp_path)
+    for _ in range(2):
+        (found,) = ask_json(address, "/api/overview")["sweeps"]
+        assert (found["step"], found["steps"], found["counts"]["finished"]) == (150, 150, 2)
+    assert len(reads) == 1
+    directory.begin(Spec(**{**vars(spec), "seeds": (0, 1)}))
+    before = len(reads)
+    (found,) = ask_json(address, "/api/overview")["sweeps"]
+    assert (found["step"], found["steps"]) == (150, 300) and len(reads) == before + 1
+
+
 # --- files, and what is refused ---
 
 
@@ -178,6 +251,52 @@ def test_another_sites_name_is_refused(host, serve, top):
         status, _, body = ask(address, path, host)
         assert status == 403 and b"moving" not in body
     assert ask(address, "/api/overview", "localhost:8100")[0] == 200
+
+
+def raw(address, request):
+    """Answer to a request that no library would send."""
+    host, port = address.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as connection:
+        connection.sendall(request)
+        return connection.makefile("rb").readline()
+
+
+@pytest.mark.parametrize("host", [b"[::1", b"[", b"[x]y", b""])
+def test_a_host_that_is_no_name_is_refused(host, serve, top, capfd):
+    address = serve(top)
+    answer = raw(address, b"GET /api/overview HTTP/1.1\r\nHost: " + host + b"\r\nConnection: close\r\n\r\n")
+    assert answer.split()[1] == b"403"
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("error", [OSError("disk lost"), ValueError("no number"), TypeError("no text")])
+def test_what_cannot_be_read_has_a_short_answer(error, serve, top, monkeypatch, capfd):
+    def fail(*args):
+        raise error
+
+    for name in ("overview", "run_details"):
+        monkeypatch.setattr(f"sacbbf.watch.server.{name}", fail)
+    address = serve(top)
+    for path in ("/api/overview", "/api/run?path=pole"):
+        assert ask(address, path)[::2] == (500, f"this cannot be read: {error}".encode())
+    assert ask(address, "/")[0] == 200
+    assert capfd.readouterr().err == ""
+
+
+def test_an_address_that_is_none_has_a_short_answer(serve, top, capfd):
+    answer = raw(serve(top), b"GET //[ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    assert answer.split()[1] in (b"404", b"500")
+    assert capfd.readouterr().err == ""
+
+
+def test_a_browser_that_goes_away_is_no_news(serve, top, monkeypatch, capfd):
+    def leave(*args):
+        raise ConnectionResetError
+
+    monkeypatch.setattr("sacbbf.watch.server.Handler.handle_one_request", leave)
+    with pytest.raises(OSError):
+        ask(serve(top), "/api/overview")
+    assert capfd.readouterr().err == ""
 
 
 def test_any_name_will_do_where_the_network_was_asked_for(serve, top):

@@ -61,7 +61,7 @@ class BenchArgs:
     threads: int | None = None
     """CPU threads for PyTorch; by default the size's own, 0: as many as PyTorch likes."""
     compile: bool = False
-    """Compile encoders and transition models, as --compute.compile does in training."""
+    """Compile the encoders, online and target, and nothing else, as --compute.compile does in training."""
     json: Path | None = None
     """Write all figures to this file too."""
 
@@ -73,9 +73,7 @@ def main(argv: Sequence[str]) -> int:
     if args.repeats < 0:
         raise UsageError(f"repeats = {args.repeats}: must be at least 0")
     device = torch.device(resolve_device(args.device))
-    threads = SIZES[args.size].threads if args.threads is None else args.threads
-    if threads:
-        torch.set_num_threads(threads)
+    set_threads(args.size, args.threads)
     repeats = args.repeats or ROUNDS[args.size]
     figures = measure(args.size, device, repeats, args.compile)
     console = Console(width=None if Console().is_terminal else 110)
@@ -84,6 +82,13 @@ def main(argv: Sequence[str]) -> int:
         facts = {"size": args.size, "versions": versions(), "machine": machine(str(device))}
         write_json(args.json, facts | figures_json(figures))
     return 0
+
+
+def set_threads(size: SizeName, threads: int | None = None) -> None:
+    """Have PyTorch use a number of threads, by default the size's own; 0: as many as it likes."""
+    chosen = SIZES[size].threads if threads is None else threads
+    if chosen:
+        torch.set_num_threads(chosen)
 
 
 @dataclass(frozen=True)
@@ -96,6 +101,10 @@ class Figures:
     env_steps_per_second: float
     evaluation_episodes_per_minute: float
     peak_memory: int  # bytes, of a whole run on the CPU
+
+    def acting_seconds(self, agent: str) -> float:
+        """Seconds that an agent takes for PASSES forward passes of batch 1."""
+        return {"sac-bbf": self.acting.seconds, "bbf": self.acting.bbf_seconds}[agent].median
 
 
 def measure(size: SizeName, device: torch.device, repeats: int, compiled: bool = False) -> Figures:
@@ -116,6 +125,12 @@ def measure(size: SizeName, device: torch.device, repeats: int, compiled: bool =
         display.begin("memory", 1)
         memory = measure_memory(size, STEPS)
     return Figures(rounds, acting, replay, env_steps, evaluation, memory)
+
+
+def projected_seconds(figures: Figures, agent: str, ratio: int) -> float:
+    """Return how long a run of STEPS steps at a replay ratio would take: environment, acting and updates."""
+    per_step = 1.0 / figures.env_steps_per_second + figures.acting_seconds(agent) / PASSES
+    return STEPS * per_step + (STEPS - WARMUP) * ratio * figures.rounds.agents[agent].seconds.median
 
 
 def show(console: Console, args: BenchArgs, figures: Figures) -> None:
@@ -146,11 +161,7 @@ def lines(figures: Figures, args: BenchArgs) -> list[str]:
     rounds, acting = figures.rounds, figures.acting
     speed = rounds.agents[args.agent]
     low, high = acting.interval
-    per_step = 1.0 / figures.env_steps_per_second + acting.seconds.median / PASSES
-    hours = [
-        f"RR {ratio}: {(STEPS * per_step + (STEPS - WARMUP) * ratio * speed.seconds.median) / 3600:,.1f} h"
-        for ratio in PROJECTED
-    ]
+    hours = [f"RR {ratio}: {projected_seconds(figures, args.agent, ratio) / 3600:,.1f} h" for ratio in PROJECTED]
     return [
         f"arithmetic of an update    {speed.flops / 1e9:,.2f} GFLOP",
         f"this machine's peak        {rounds.peak.show(1e-9, 0)} GFLOP/s, {torch.get_num_threads()} threads",

@@ -22,6 +22,8 @@ from sacbbf.bench.scores import read_scores
 from sacbbf.disk.files import write_atomically
 from sacbbf.errors import UsageError
 
+WRITERS: dict[str, Callable[[Report], str]] = {"html": page, "markdown": markdown, "csv": table, "latex": latex}
+
 
 @dataclass(frozen=True)
 class ReportArgs:
@@ -62,14 +64,17 @@ def main(argv: Sequence[str]) -> int:
     """Run the command; returns the exit code."""
     args = tyro.cli(ReportArgs, args=argv, prog="sacbbf report")
     check(args)
+    write(args, make_report(args))
+    return 0
+
+
+def make_report(args: ReportArgs) -> Report:
+    """Read and compute the report that was asked for."""
     sampling = Sampling(args.reps, args.seed)
     if args.published:
-        report = build_published(sampling)
-    else:
-        found = read_scores(args.paths, skip_bad=args.skip_bad, unfinished=args.unfinished, labels=args.agent_name)
-        report = build(found, sampling)
-    write(args, report)
-    return 0
+        return build_published(sampling)
+    found = read_scores(args.paths, skip_bad=args.skip_bad, unfinished=args.unfinished, labels=args.agent_name)
+    return build(found, sampling)
 
 
 def check(args: ReportArgs) -> None:
@@ -82,29 +87,36 @@ def check(args: ReportArgs) -> None:
         raise UsageError(f"reps = {args.reps}: must be at least 100")
     if not 0 <= args.seed < 2**32:
         raise UsageError(f"seed = {args.seed}: must be in 0 .. 2**32 - 1")
-    for name in ("html", "markdown", "csv", "latex"):
+    for name in WRITERS:
         path = getattr(args, name)
         if path is not None and (path.is_dir() or not path.parent.is_dir()):
             what = "is a directory" if path.is_dir() else f"there is no directory {path.parent}"
             raise UsageError(f"{name} = {path}: {what}; give the path of a file in a directory that exists")
 
 
+def make_console() -> Console:
+    """Return a console that is wide enough for tables where there is no terminal."""
+    return Console(width=None if Console().is_terminal else 160)
+
+
 def write(args: ReportArgs, report: Report) -> None:
     """Write what was asked for and say so, or print the report."""
-    console = Console(width=None if Console().is_terminal else 160)
-    writers: dict[str, Callable[[Report], str]] = {
-        "html": page, "markdown": markdown, "csv": table, "latex": latex,
-    }  # fmt: skip
-    chosen = [name for name in writers if getattr(args, name) is not None]
-    if not chosen and args.plots is None:
+    console = make_console()
+    if all(getattr(args, name) is None for name in (*WRITERS, "plots")):
         show(report, console)
         return
     for line in report.left_out:
         console.print(f"left out: {line}", highlight=False, markup=False, soft_wrap=True)
-    for name in chosen:
-        path: Path = getattr(args, name)
-        write_atomically(path, writers[name](report).encode())
-        console.print(f"{name}: {path}", highlight=False, markup=False, soft_wrap=True)
+    write_files(args, report, console)
+
+
+def write_files(args: ReportArgs, report: Report, console: Console) -> None:
+    """Write the files that were asked for, and name them."""
+    for name, writer in WRITERS.items():
+        path: Path | None = getattr(args, name)
+        if path is not None:
+            write_atomically(path, writer(report).encode())
+            console.print(f"{name}: {path}", highlight=False, markup=False, soft_wrap=True)
     if args.plots is not None:
         files = write_plots(report, args.plots)
         console.print(f"plots: {len(files)} files in {args.plots}", highlight=False, markup=False, soft_wrap=True)

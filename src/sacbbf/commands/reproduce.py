@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from importlib import resources
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -16,17 +13,19 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from sacbbf.bench.published import paper_tables
+from sacbbf.bench.report.terminal import show
 from sacbbf.commands import bench, report
-from sacbbf.commands.sweep import Workers, carry_out, share_of_cores
+from sacbbf.commands.sweep import carry_out, with_threads
 from sacbbf.errors import UsageError
 from sacbbf.memory import keep_freed_pages
-from sacbbf.presets import SizeName
 from sacbbf.run.settings import resolve_device
 from sacbbf.sweep.directory import SweepDirectory
-from sacbbf.sweep.estimate import Estimator
-from sacbbf.sweep.paper import SCALES, ScaleName, table_spec
+from sacbbf.sweep.estimate import Cost, Estimator
+from sacbbf.sweep.paper import SCALES, ScaleName, note_on, table_spec
 from sacbbf.sweep.spec import Spec, check, parse_games, parse_seeds
 from sacbbf.sweep.table import duration
+from sacbbf.sweep.workers import Workers, cells_at_a_time, check_workers, device_of
 
 
 @dataclass(frozen=True)
@@ -56,8 +55,6 @@ class ReproduceArgs(Workers):
     """Other seeds: 5 (0 to 4), 3-7, or 0,2,9."""
     steps: int | None = None
     """Other environment steps of each run."""
-    device: str = "auto"
-    """auto, cpu, cuda or mps."""
     dry_run: bool = False
     """Print every cell with its updates, and an estimate of hours and disk from this machine's speed; run nothing."""
     quiet: bool = False
@@ -70,17 +67,16 @@ def main(argv: Sequence[str]) -> int:
     args = tyro.cli(ReproduceArgs, args=argv, prog="sacbbf reproduce")
     if args.table == "timing":
         return timing(args)
-    spec = replace(read_words(args), device=resolve_device(args.device))
+    check_workers(args)
     directory = SweepDirectory(directory_of(args).absolute())
-    threads = directory.read().threads if directory.manifest.exists() else share_of_cores(spec, args)
-    spec = replace(spec, threads=threads)
-    check(spec)
+    spec = with_threads(replace(read_words(args), device=device_of(args)), directory, args)
+    check(spec, here=args.executor == "local")
     if args.dry_run:
         print_estimate(spec, args, Console(soft_wrap=True))
         return 0
     code = carry_out(directory, spec, args, Console(quiet=args.quiet, soft_wrap=True))
     if code != 130:
-        code = max(code, write_report(directory.path))
+        write_report(directory.path)
     return code
 
 
@@ -89,13 +85,12 @@ def read_words(args: ReproduceArgs) -> Spec:
     if args.table == "timing":
         raise UsageError("timing is no sweep")
     spec = table_spec(args.table, args.scale)
-    changed: list[str] = []
     if args.games is not None:
-        spec, changed = replace(spec, envs=parse_games(args.games)), [*changed, "games"]
+        spec = replace(spec, envs=parse_games(args.games))
     if args.seeds is not None:
-        spec, changed = replace(spec, seeds=parse_seeds(args.seeds)), [*changed, "seeds"]
+        spec = replace(spec, seeds=parse_seeds(args.seeds))
     if args.steps is not None:
-        spec, changed = replace(spec, steps=args.steps), [*changed, "steps"]
+        spec = replace(spec, steps=args.steps)
     if args.agents is not None:
         by_name = {variant.name: variant for variant in spec.variants}
         names = [name.strip() for name in args.agents.split(",")]
@@ -103,10 +98,7 @@ def read_words(args: ReproduceArgs) -> Spec:
             if name not in by_name:
                 raise UsageError(f"agents = {name!r}: must be among {', '.join(by_name)}")
         spec = replace(spec, variants=tuple(by_name[name] for name in names))
-    if changed:
-        words = f"Other {', '.join(changed)} than the paper's."
-        spec = replace(spec, note=f"{spec.note} {words}".strip())
-    return spec
+    return replace(spec, note=note_on(spec, args.table, args.scale))
 
 
 def directory_of(args: ReproduceArgs) -> Path:
@@ -116,7 +108,8 @@ def directory_of(args: ReproduceArgs) -> Path:
 
 def print_estimate(spec: Spec, args: ReproduceArgs, console: Console) -> None:
     """Print every cell with its updates, and what all of them cost."""
-    estimator = Estimator(spec)
+    timed = timed_here(spec)
+    estimator = Estimator(timed)
     cells = spec.cells()
     kinds = {cell.name.rpartition("/")[0]: cell for cell in cells}  # seeds are alike
     shown = track(kinds.items(), "timing updates", console=Console(stderr=True, quiet=args.quiet), transient=True)
@@ -128,60 +121,74 @@ def print_estimate(spec: Spec, args: ReproduceArgs, console: Console) -> None:
         line = f"{cell.name}: {spec.steps_of(cell):,} steps, {cost.updates:,} updates, {duration(cost.seconds)}"
         console.print(line, markup=False, highlight=False)
     every = [costs[cell.name.rpartition("/")[0]] for cell in cells]
-    workers = args.workers or max(1, (os.cpu_count() or 1) // (spec.threads or 1))
-    total = sum(cost.seconds for cost in every)
-    kept = sum(cost.kept_bytes for cost in every)
-    state = workers * max(cost.state_bytes for cost in every)
-    games = ", ".join(spec.envs)
-    for line in (
-        f"{len(spec.envs)} games x {len(spec.variants)} agents x {len(spec.seeds)} seeds = {len(cells)} cells: {games}",
-        f"{sum(cost.updates for cost in every):,} updates, about {total / 3600:,.1f} hours of one worker on this "
-        f"machine ({spec.device}, {spec.threads} threads), {total / 3600 / workers:,.1f} hours with {workers}; "
-        "evaluation comes on top",
-        f"disk: about {kept / 1e9:,.2f} GB when finished, and up to {state / 1e9:,.2f} GB more while {workers} run",
-    ):
+    for line in total_lines(timed, every, cells_at_a_time(spec, args)):
         console.print(line, markup=False, highlight=False)
 
 
-def write_report(path: Path) -> int:
-    """Report a sweep beside the published scores: a page, Markdown, and the tables on the terminal."""
-    code = report.main([str(path), "--html", str(path / "report.html"), "--markdown", str(path / "report.md")])
-    return max(code, report.main([str(path)]))
+def timed_here(spec: Spec) -> Spec:
+    """Return a sweep as it is timed on this machine, which may lack the device that its cells have elsewhere."""
+    try:
+        return replace(spec, device=resolve_device(spec.device))
+    except UsageError:
+        return replace(spec, device=resolve_device("auto"))
+
+
+def total_lines(timed: Spec, costs: Sequence[Cost], workers: int | None) -> list[str]:
+    """Return in words what all cells cost together; `workers` at a time, None: as many as a cluster has room for."""
+    hours = sum(cost.seconds for cost in costs) / 3600
+    kept, state = sum(cost.kept_bytes for cost in costs), max(cost.state_bytes for cost in costs)
+    shape = f"{len(timed.envs)} games x {len(timed.variants)} agents x {len(timed.seeds)} seeds"
+    shared, running = "", "for each that runs"
+    if workers is not None:
+        workers = min(workers, len(costs))
+        state *= workers
+        shared, running = f", {hours / workers:,.1f} hours with {workers}", f"while {workers} run"
+    return [
+        f"{shape} = {len(costs)} cells: {', '.join(timed.envs)}",
+        f"{sum(cost.updates for cost in costs):,} updates, about {hours:,.1f} hours of one worker on this machine "
+        f"({timed.device}, {timed.threads} threads){shared}; evaluation comes on top",
+        f"disk: about {kept / 1e9:,.2f} GB when finished, and up to {state / 1e9:,.2f} GB more {running}",
+    ]
+
+
+def write_report(path: Path) -> None:
+    """Report a sweep beside the published scores: the tables on the terminal, a page, and Markdown."""
+    args = report.ReportArgs((path,), html=path / "report.html", markdown=path / "report.md")
+    found, console = report.make_report(args), report.make_console()
+    show(found, console)
+    report.write_files(args, found, console)
 
 
 def timing(args: ReproduceArgs) -> int:
     """Measure the paper's table of times on this machine, and print it beside the paper's."""
-    size: SizeName = SCALES[args.scale].size
+    scale = SCALES[args.scale]
     device = torch.device(resolve_device(args.device))
     console = Console(soft_wrap=True)
     if args.dry_run:
-        console.print(f"sacbbf bench --size {size}: acting and updates of SAC-BBF and BBF in turn, on {device}")
+        console.print(f"sacbbf bench --size {scale.size}: acting and updates of SAC-BBF and BBF in turn, on {device}")
         return 0
-    figures = bench.measure(size, device, bench.ROUNDS[size])
-    if SCALES[args.scale].words:
-        console.print(f"Scaled down: {SCALES[args.scale].words}. These are not the paper's conditions.")
+    bench.set_threads(scale.size)
+    figures = bench.measure(scale.size, device, bench.ROUNDS[scale.size])
+    if scale.note:
+        console.print(scale.note)
     console.print(timing_table(figures, str(device)))
-    low, high = figures.acting.interval
-    console.print(
-        f"acting, ratio {figures.acting.ratio.median:.3f} (95% interval {low:.3f} to {high:.3f}); paper 0.953"
-    )
+    acting, printed = figures.acting, paper_tables()["timing_rtx4090"]["inference_3200_forwards_batch1_seconds"]
+    low, high = acting.interval
+    ratio = f"{acting.ratio.median:.3f} (95% interval {low:.3f} to {high:.3f})"
+    console.print(f"acting, ratio {ratio}; paper {printed['sac_bbf'] / printed['bbf']:.3f}")
     return 0
 
 
 def timing_table(figures: bench.Figures, device: str) -> Table:
     """Return the paper's table of times with a column for this machine."""
-    path = resources.files("sacbbf") / "data" / "published" / "paper_tables.json"
-    paper = json.loads(path.read_text(encoding="utf-8"))["timing_rtx4090"]
+    paper = paper_tables()["timing_rtx4090"]
     table = Table("", "agent", f"here, {device}", "paper, RTX 4090", title="acting and training time")
-    acting = {"bbf": figures.acting.bbf_seconds.median, "sac_bbf": figures.acting.seconds.median}
-    for agent, seconds in acting.items():
-        printed = paper["inference_3200_forwards_batch1_seconds"][agent]
+    for agent, printed in paper["inference_3200_forwards_batch1_seconds"].items():
+        seconds = figures.acting_seconds(agent.replace("_", "-"))
         table.add_row("3,200 forward passes of batch 1", agent, f"{seconds:.3f} s", f"{printed} s")
     for name, printed in paper["training_minutes_100k_steps"].items():
         agent, _, ratio = name.rpartition("_rr")
-        speed = figures.rounds.agents[agent.replace("_", "-")].seconds.median
-        per_step = 1 / figures.env_steps_per_second + acting[agent] / bench.PASSES
-        minutes = (bench.STEPS * per_step + (bench.STEPS - bench.WARMUP) * int(ratio) * speed) / 60
+        minutes = bench.projected_seconds(figures, agent.replace("_", "-"), int(ratio)) / 60
         words = f"100,000 steps at replay ratio {ratio}, projected"
         table.add_row(words, agent, f"{minutes:,.0f} min", f"{printed} min")
     return table

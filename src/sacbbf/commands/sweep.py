@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
-import torch
 import tyro
 from rich.console import Console
 
 from sacbbf.errors import UsageError
 from sacbbf.presets import SIZES, SizeName
-from sacbbf.run.settings import resolve_device
 from sacbbf.run.stop import Stop, ending_cleanly
 from sacbbf.sweep.directory import SweepDirectory
 from sacbbf.sweep.drive import Driver, Totals
-from sacbbf.sweep.executor import Executor, LocalExecutor
 from sacbbf.sweep.spec import (
     Cell,
     Spec,
@@ -31,29 +27,7 @@ from sacbbf.sweep.spec import (
 )
 from sacbbf.sweep.status import sweep_states
 from sacbbf.sweep.table import LiveTable, details, duration, overview, time_left
-
-
-@dataclass(frozen=True)
-class Workers:
-    """Who does the work."""
-
-    executor: Literal["local", "ray", "slurm"] = "local"
-    """local: processes on this machine; ray: a Ray cluster; slurm: job arrays."""
-    workers: int | None = None
-    """Cells at a time. local: by default as many as there are cores for, two per GPU at most as asked; ray: as many as
-    fit the cluster; slurm: the array's limit, none by default."""
-    retries: int = 2
-    """How often a cell may fail in a row without getting on before it is given up; the rest goes on."""
-    per_gpu: int = 1
-    """Cells that share a GPU."""
-    cpus_per_run: int | None = None
-    """ray, slurm: CPUs of each cell; by default its threads."""
-    address: str | None = None
-    """ray: address of the cluster, `auto` for the one this machine belongs to; by default a new one is started here."""
-    slurm_partition: str | None = None
-    """slurm: the partition."""
-    slurm_hours: float = 24.0
-    """slurm: time limit of a job; one that reaches it is queued again and goes on."""
+from sacbbf.sweep.workers import Workers, check_workers, device_of, make_executor, threads_of
 
 
 @dataclass(frozen=True)
@@ -81,10 +55,8 @@ class SweepArgs(Workers):
     """Size of all cells; by default the one that fits the environment and the machine."""
     steps: int | None = None
     """Environment steps of each cell; by default the size's."""
-    device: str = "auto"
-    """Device of all cells: auto, cpu, cuda or mps."""
     threads: int | None = None
-    """CPU threads of each cell; by default its share of the cores."""
+    """CPU threads of each cell; by default the size's own, and no more than its share of the cores."""
     status: bool = False
     """Print how far the sweep in DIR has come, from any terminal; nothing is run."""
     dry_run: bool = False
@@ -101,6 +73,7 @@ def main(argv: Sequence[str]) -> int:
     if args.status:
         print_status(directory, Console())
         return 0
+    check_workers(args)
     spec = read_words(args, directory)
     if args.dry_run:
         print_cells(spec, Console())
@@ -136,27 +109,19 @@ def read_words(args: SweepArgs, directory: SweepDirectory) -> Spec:
         device=device,
     )
     if args.threads is None:
-        known = directory.read().threads if directory.manifest.exists() else share_of_cores(spec, args)
-        spec = replace(spec, threads=known)
-    check(spec)
+        spec = with_threads(spec, directory, args)
+    check(spec, here=args.executor == "local")
     return spec
 
 
-def device_of(args: SweepArgs) -> str:
-    """Return the device of all cells: resolved here if they run here, else as it was given."""
-    return resolve_device(args.device) if args.executor == "local" else args.device
-
-
-def share_of_cores(spec: Spec, args: Workers) -> int:
-    """Return the threads of each cell: what its size asks for, and no more than its share of the cores."""
-    cores = os.cpu_count() or 1
-    asked = SIZES[spec.size].threads or cores
-    return max(1, min(asked, cores // (args.workers or 1)))
+def with_threads(spec: Spec, directory: SweepDirectory, args: Workers) -> Spec:
+    """Return a sweep with the number of threads of the one that lies in the directory, else with its share of cores."""
+    known = directory.read().threads if directory.manifest.exists() else threads_of(spec.size, spec.device, args)
+    return replace(spec, threads=known)
 
 
 def carry_out(directory: SweepDirectory, spec: Spec, args: Workers, console: Console) -> int:
     """Store a sweep, run what is not finished of it, and print a summary; returns the exit code."""
-    check_workers(args)
     directory.begin(spec)
     cells = spec.cells()
     directory.try_again(cells)
@@ -167,7 +132,7 @@ def carry_out(directory: SweepDirectory, spec: Spec, args: Workers, console: Con
     if open_cells:
         executor = make_executor(directory, spec, args, len(open_cells))
         try:
-            with ending_cleanly(stop), LiveTable(console, directory, spec, states) as table:
+            with ending_cleanly(stop), LiveTable(console, directory, spec, states, executor.queues) as table:
                 totals = Driver(directory, executor, table, args.retries).run(open_cells, stop)
         finally:
             executor.close()
@@ -175,42 +140,6 @@ def carry_out(directory: SweepDirectory, spec: Spec, args: Workers, console: Con
     if stop.interrupted:
         return 130
     return 0 if len(totals.finished) == len(open_cells) else 1
-
-
-def check_workers(args: Workers) -> None:
-    """Raise UsageError for numbers that make no sense; called before anything is written."""
-    for name, least in (("retries", 0), ("workers", 1), ("per_gpu", 1), ("cpus_per_run", 1)):
-        number = getattr(args, name)
-        if number is not None and number < least:
-            raise UsageError(f"{name} = {number}: must be at least {least}")
-    if not args.slurm_hours > 0:
-        raise UsageError(f"slurm_hours = {args.slurm_hours}: must be above 0")
-
-
-def make_executor(directory: SweepDirectory, spec: Spec, args: Workers, cells: int) -> Executor:
-    """Return the executor that the flags ask for."""
-    threads = spec.threads or 1
-    on_gpu = spec.device.startswith("cuda") or (spec.device == "auto" and torch.cuda.is_available())
-    if args.executor == "local":
-        gpus = torch.cuda.device_count() if on_gpu else 0
-        fitting = gpus * args.per_gpu if gpus else max(1, (os.cpu_count() or 1) // threads)
-        return LocalExecutor(directory, min(args.workers or fitting, cells), gpus)
-    cpus = args.cpus_per_run or threads
-    gpu_share = 1 / args.per_gpu if on_gpu else 0.0
-    if args.executor == "ray":
-        from sacbbf.sweep.ray_executor import RayExecutor
-
-        return RayExecutor(directory, address=args.address, workers=args.workers, cpus=cpus, gpus=gpu_share)
-    from sacbbf.sweep.slurm_executor import SlurmExecutor
-
-    return SlurmExecutor(
-        directory,
-        workers=args.workers,
-        cpus=cpus,
-        gpus=1 if on_gpu else 0,
-        partition=args.slurm_partition,
-        hours=args.slurm_hours,
-    )
 
 
 def print_status(directory: SweepDirectory, console: Console) -> None:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -18,6 +19,8 @@ from sacbbf.sweep.work import Outcome
 
 class Executor(Protocol):
     """Works on several cells at a time. All do so by `work_on`, so results do not depend on which it is."""
+
+    queues: bool  # whether a cell that was started may still wait for its turn elsewhere
 
     def free(self) -> bool:
         """Whether it can take another cell now."""
@@ -50,10 +53,12 @@ class _Worker:
 class LocalExecutor:
     """A process for each cell on this machine."""
 
-    def __init__(self, directory: SweepDirectory, workers: int, gpus: int = 0) -> None:
+    queues = False
+
+    def __init__(self, directory: SweepDirectory, workers: int, gpus: Sequence[str] = ()) -> None:
         self.directory = directory
         self.slots = list(range(workers))
-        self.gpus = gpus  # to share among the workers, in turn
+        self.gpus = gpus  # by CUDA's names, to share among the workers, in turn
         self.workers: list[_Worker] = []
 
     def free(self) -> bool:
@@ -78,7 +83,7 @@ class LocalExecutor:
         self.workers.append(_Worker(cell, process, slot))
 
     def _environment(self, slot: int) -> dict[str, str]:
-        own = {"CUDA_VISIBLE_DEVICES": str(slot % self.gpus)} if self.gpus else {}
+        own = {"CUDA_VISIBLE_DEVICES": self.gpus[slot % len(self.gpus)]} if self.gpus else {}
         return {**os.environ, **own}
 
     def ended(self) -> list[tuple[Cell, Outcome]]:

@@ -25,6 +25,11 @@ class Scale:
     games: str | None = None  # instead of the paper's
     words: str = ""  # what sets it apart from the paper
 
+    @property
+    def note(self) -> str:
+        """What a reader of its results must know."""
+        return f"Scaled down: {self.words}. These are not the paper's conditions." if self.words else ""
+
     def replay_ratio(self, paper: int) -> int:
         """Return the replay ratio that stands for one of the paper's."""
         return max(1, round(self.ratio * paper))
@@ -70,16 +75,15 @@ def _ratio(agent: str, paper: int, scale: Scale) -> Variant:
 class PaperTable:
     """A table of the paper: what it compares, on which games."""
 
-    summary: str
     variants: Callable[[Scale], list[Variant]]
     subset: int | None  # seed of the draw of five games; None: all 26
 
 
 TABLES: dict[TableName, PaperTable] = {
-    "main": PaperTable("every agent on all 26 games (EfficientZero's scores are quoted)", _main, None),
-    "variance-reduction": PaperTable("SAC-BBF without and with variance reduction", _variance_reduction, 3),
-    "annealing": PaperTable("constant beta, greedy and sampled evaluation, against annealed beta", _annealing, 2),
-    "rr-scaling": PaperTable("BBF and SAC-BBF by replay ratio", _rr_scaling, 1),
+    "main": PaperTable(_main, None),
+    "variance-reduction": PaperTable(_variance_reduction, 3),
+    "annealing": PaperTable(_annealing, 2),
+    "rr-scaling": PaperTable(_rr_scaling, 1),
 }
 
 
@@ -90,7 +94,6 @@ def table_spec(table: TableName, scale_name: ScaleName = "paper") -> Spec:
         envs = parse_games(scale.games)
     else:
         envs = games.GAMES if wanted.subset is None else paper_subset(wanted.subset)
-    note = f"Scaled down: {scale.words}. These are not the paper's conditions." if scale.words else ""
     return Spec(
         envs=envs,
         variants=tuple(wanted.variants(scale)),
@@ -98,5 +101,21 @@ def table_spec(table: TableName, scale_name: ScaleName = "paper") -> Spec:
         size=scale.size,
         steps=SIZES[scale.size].steps,
         settings={"eval.episodes": 100},
-        note=note,
+        note=scale.note,
     )
+
+
+def note_on(spec: Spec, table: TableName, scale_name: ScaleName) -> str:
+    """Return what a reader must know of a sweep that stands for a table: its scale, and what differs from the paper.
+
+    What is the scale's own way, or the paper's, is no difference.
+    """
+    known = (table_spec(table, scale_name), table_spec(table))
+    parts: dict[str, Callable[[Spec], object]] = {
+        "games": lambda one: set(one.envs),
+        "seeds": lambda one: set(one.seeds),
+        "steps": lambda one: one.steps,
+    }
+    other = [name for name, part in parts.items() if part(spec) not in map(part, known)]
+    words = f"Other {', '.join(other)} than the paper's." if other else ""
+    return f"{SCALES[scale_name].note} {words}".strip()

@@ -23,6 +23,8 @@ except ImportError as error:
 class RayExecutor:
     """A task of a Ray cluster for each cell."""
 
+    queues = True
+
     def __init__(
         self, directory: SweepDirectory, *, address: str | None, workers: int | None, cpus: float, gpus: float
     ) -> None:

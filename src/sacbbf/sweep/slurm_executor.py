@@ -5,6 +5,8 @@ The sweep's directory must lie on a disk that all nodes share.
 
 from __future__ import annotations
 
+import os
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +15,24 @@ from sacbbf.sweep.directory import SweepDirectory
 from sacbbf.sweep.spec import Cell
 from sacbbf.sweep.work import Outcome, work_on
 
+# As it is imported, submitit sets logging up anew, which closes the handlers of everybody else in this process and
+# with them the streams of some. For that moment it is told not to; its jobs have processes of their own.
+_LOGGING = "SUBMITIT_LOG_LEVEL"
+_before = os.environ.get(_LOGGING)
+os.environ[_LOGGING] = "NOCONFIG"
 try:
     import submitit
 except ImportError as error:
     raise UsageError(
         f"executor = 'slurm': submitit is not installed here: pip install 'sacbbf[slurm]' ({error})"
     ) from error
+finally:
+    os.environ.pop(_LOGGING)
+    if _before is not None:
+        os.environ[_LOGGING] = _before
 
 TRIES = 1_000  # times that a job may be queued again after a preemption or a time limit
+LOOKS = 100  # jobs that are looked at each time; where there are more they take turns
 
 
 class CellJob:
@@ -41,6 +53,8 @@ class CellJob:
 
 class SlurmExecutor:
     """A job for each cell. Jobs that were started in one go make an array."""
+
+    queues = True
 
     def __init__(
         self,
@@ -66,7 +80,7 @@ class SlurmExecutor:
             name="sacbbf", cpus_per_task=cpus, gpus_per_node=gpus, timeout_min=max(1, round(60 * hours)), **own, **limit
         )
         self._new: list[Cell] = []
-        self._jobs: list[tuple[Cell, Any]] = []
+        self._jobs: deque[tuple[Cell, Any]] = deque()
 
     def free(self) -> bool:
         """Always: Slurm keeps the queue."""
@@ -84,9 +98,13 @@ class SlurmExecutor:
                 jobs = [self._executor.submit(call) for call in calls]
             self._jobs += zip(self._new, jobs, strict=True)
             self._new = []
-        over = [(cell, job) for cell, job in self._jobs if job.done()]
-        self._jobs = [entry for entry in self._jobs if entry not in over]
-        return [(cell, _outcome(job)) for cell, job in over]
+        over = []
+        for cell, job in [self._jobs.popleft() for _ in range(min(LOOKS, len(self._jobs)))]:
+            if job.done():
+                over.append((cell, _outcome(job)))
+            else:
+                self._jobs.append((cell, job))
+        return over
 
     def stop(self) -> None:
         """Cancel all jobs: Slurm sends each a signal, and what was saved by then stays."""

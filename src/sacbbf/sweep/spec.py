@@ -87,10 +87,10 @@ def configuration(spec: Spec, cell: Cell) -> RunConfig:
     return config
 
 
-def check(spec: Spec) -> None:
+def check(spec: Spec, here: bool = True) -> None:
     """Raise UsageError for a sweep that could not be run; every kind of cell is looked at, seeds are alike.
 
-    Its device may be one that only other machines have.
+    Its device may be one that only other machines have; so may its threads, unless it is to run `here`.
     """
     names = [cell.name for cell in spec.cells()]
     if not names:
@@ -102,7 +102,7 @@ def check(spec: Spec) -> None:
         cell = Cell(variant, env, spec.seeds[0])
         try:
             config = replace(configuration(replace(spec, device="cpu"), cell), device=spec.device)
-            check_run(config)
+            check_run(config if here else replace(config, threads=min(config.threads, 1)))
             check_fit(config, environment_spec(env, config.environment))
         except UsageError as error:
             raise UsageError(f"{variant.name} on {env}: {error}") from error
@@ -288,8 +288,8 @@ def _kind(value: Any, *kinds: type | None) -> Any:
 
 
 def conflicts(old: Spec, new: Spec) -> Iterator[str]:
-    """Words for all that keeps a sweep from going on as another; none if it only adds cells to it."""
-    for name in ("size", "steps", "settings", "threads", "device", "note"):
+    """Words for all that keeps a sweep from going on as another; none if it only adds cells to it, or another note."""
+    for name in ("size", "steps", "settings", "threads", "device"):
         one, two = getattr(old, name), getattr(new, name)
         if one != two:
             yield f"{name}: {one!r} there, {two!r} here"

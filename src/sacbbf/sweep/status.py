@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,12 +15,15 @@ from sacbbf.disk.takeover import look, state_folder
 from sacbbf.errors import UsageError
 from sacbbf.run.records import RunDirectory
 from sacbbf.sweep.directory import SweepDirectory
-from sacbbf.sweep.spec import Cell
+from sacbbf.sweep.spec import Cell, Spec
 
 State = Literal["finished", "running", "stopped", "failed", "waiting"]
 STATES: tuple[State, ...] = ("finished", "running", "stopped", "failed", "waiting")
 QUIET = 60.0  # seconds without a heartbeat after which a run on another machine counts as stopped
 TAIL = 4096  # bytes of a record's end that hold its last line
+KEPT = 20_000  # runs of which it is remembered what their files said
+
+Stamp = tuple[int, int, int]  # inode, bytes, time of writing: a file that was written again has another
 
 
 @dataclass(frozen=True)
@@ -47,14 +51,19 @@ def sweep_states(directory: SweepDirectory, cells: Sequence[Cell]) -> list[CellS
 
 
 def cell_state(directory: SweepDirectory, cell: Cell) -> CellState:
-    """Return the state of one cell."""
-    run = directory.run(cell)
+    """Return the state of one cell; one whose files make no sense has failed, and says why."""
     try:
-        result = run.read_result()
-    except UsageError as error:
+        return _cell_state(directory, cell)
+    except (UsageError, OSError, ValueError, TypeError) as error:
         return CellState(cell, "failed", why=str(error))
-    if result is not None and result.get("finished"):
-        return CellState(cell, "finished", int(result.get("steps", 0)), score=result.get("score"))
+
+
+def _cell_state(directory: SweepDirectory, cell: Cell) -> CellState:
+    run = directory.run(cell)
+    at = stamp(run.result)
+    end = None if at is None else _end(run, at)
+    if end is not None:
+        return CellState(cell, "finished", end[0], score=end[1])
     line = last_line(run.record("speed"))
     step, speed = int(line.get("step", 0)), float(line.get("steps_per_second", 0.0))
     if is_held(run):
@@ -63,6 +72,29 @@ def cell_state(directory: SweepDirectory, cell: Cell) -> CellState:
     if failure is not None:
         return CellState(cell, "failed", step, why=str(failure.get("why", "unknown")))
     return CellState(cell, "stopped" if run.path.is_dir() else "waiting", step)
+
+
+@lru_cache(maxsize=KEPT)
+def _end(run: RunDirectory, at: Stamp) -> tuple[int, float | None] | None:
+    """Return steps and score of a finished run; None if it is not finished. Read once as long as its stamp stays."""
+    result = run.read_result()
+    if result is None or not result.get("finished"):
+        return None
+    return int(result.get("steps", 0)), result.get("score")
+
+
+def steps_done(states: Iterable[CellState], spec: Spec) -> int:
+    """Return the steps trained; the search of a baseline has steps too, and trains nothing."""
+    return sum(min(state.step, spec.steps_of(state.cell)) for state in states)
+
+
+def stamp(path: Path) -> Stamp | None:
+    """Return what changes when a file is written; None if there is no such file."""
+    try:
+        found = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def is_held(run: RunDirectory) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
@@ -15,10 +15,11 @@ from rich.table import Table
 
 from sacbbf.sweep.directory import SweepDirectory
 from sacbbf.sweep.spec import Cell, Spec
-from sacbbf.sweep.status import STATES, CellState, cell_state
+from sacbbf.sweep.status import STATES, CellState, State, cell_state, steps_done
 from sacbbf.sweep.work import Outcome
 
 LOOK_EVERY = 2.0  # seconds between looks at the runs at work
+LOOKS = 100  # runs that are looked at each time; where there are more they take turns
 LINE_EVERY = 60.0  # seconds between log lines without a terminal
 SHOWN = 20  # cells at work or failed that are listed
 
@@ -43,12 +44,7 @@ def overview(states: Sequence[CellState], spec: Spec) -> Table:
 def _counts(states: Sequence[CellState], spec: Spec) -> list[str]:
     counts = [sum(state.state == name for state in states) for name in STATES]
     total = sum(spec.steps_of(state.cell) for state in states)
-    return [*(str(count) if count else "-" for count in counts), f"{_done(states, spec):,}/{total:,}"]
-
-
-def _done(states: Iterable[CellState], spec: Spec) -> int:
-    """Return the steps trained; the search of a baseline has steps too, and trains nothing."""
-    return sum(min(state.step, spec.steps_of(state.cell)) for state in states)
+    return [*(str(count) if count else "-" for count in counts), f"{steps_done(states, spec):,}/{total:,}"]
 
 
 def details(states: Sequence[CellState], spec: Spec) -> list[str]:
@@ -69,9 +65,8 @@ def details(states: Sequence[CellState], spec: Spec) -> list[str]:
 def time_left(states: Sequence[CellState], spec: Spec) -> float | None:
     """Return the seconds left at the speed of the cells at work; None if none is or none has a speed yet."""
     speed = sum(state.speed for state in states if state.state == "running")
-    left = sum(
-        spec.steps_of(state.cell) - state.step for state in states if state.state in ("running", "stopped", "waiting")
-    )
+    ahead = [state for state in states if state.state in ("running", "stopped", "waiting")]
+    left = sum(spec.steps_of(state.cell) for state in ahead) - steps_done(ahead, spec)
     return left / speed if speed else None
 
 
@@ -86,11 +81,22 @@ def duration(seconds: float) -> str:
 
 
 class LiveTable:
-    """Shows a sweep while it is driven."""
+    """Shows a sweep while it is driven.
 
-    def __init__(self, console: Console, directory: SweepDirectory, spec: Spec, states: Sequence[CellState]) -> None:
+    Where the executor `queues`, a cell that was started waits until a process holds its run.
+    """
+
+    def __init__(
+        self,
+        console: Console,
+        directory: SweepDirectory,
+        spec: Spec,
+        states: Sequence[CellState],
+        queues: bool = False,
+    ) -> None:
         self.console, self.directory = console, directory
         self.spec = spec
+        self._begun: State = "waiting" if queues else "running"  # what a cell is between its start and its run
         self.states = {state.cell.name: state for state in states}
         self._at_work: dict[str, Cell] = {}
         self._finished = sum(state.state == "finished" for state in states)
@@ -112,7 +118,7 @@ class LiveTable:
         """The work on a cell begins."""
         self._at_work[cell.name] = cell
         before = self.states.get(cell.name)
-        self.states[cell.name] = CellState(cell, "running", before.step if before else 0)
+        self.states[cell.name] = CellState(cell, self._begun, before.step if before else 0)
 
     def ended(self, cell: Cell, outcome: Outcome, words: str) -> None:
         """The work on a cell has ended."""
@@ -129,9 +135,12 @@ class LiveTable:
         if now - self._looked < LOOK_EVERY:
             return
         self._looked = now
-        for cell in self._at_work.values():
+        for name in list(self._at_work)[:LOOKS]:
+            cell = self._at_work.pop(name)
+            self._at_work[name] = cell  # behind all others
             found = cell_state(self.directory, cell)
-            self.states[cell.name] = replace(found, state="running") if found.state != "finished" else found
+            there = found.state in ("running", "finished")
+            self.states[name] = found if there else replace(found, state=self._begun)
         if self._live is not None:
             self._live.update(self.view(), refresh=True)
         elif now - self._printed >= LINE_EVERY:
@@ -149,7 +158,8 @@ class LiveTable:
         left = time_left(states, self.spec)
         total = sum(self.spec.steps_of(state.cell) for state in states)
         words = "time left unknown" if left is None else f"about {duration(left)} left"
-        return f"{_done(states, self.spec):,}/{total:,} steps, {len(self._at_work)} at work, {words}"
+        at_work = sum(state.state == "running" for state in states)
+        return f"{steps_done(states, self.spec):,}/{total:,} steps, {at_work} at work, {words}"
 
     def _say(self, line: str) -> None:
         self.console.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -3,6 +3,7 @@ const EVERY = 3000;
 const $ = (id) => document.getElementById(id);
 let chosen = new URLSearchParams(location.hash.slice(1)).get("run");
 let media = "";
+let timer, looking = false, again = false;
 
 // Text only ever goes in as text: names come from files.
 function element(name, options = {}, ...children) {
@@ -101,7 +102,21 @@ function choose(path) {
   look();
 }
 
+// One question at a time, however slow the answers: the next follows the last, and a click while one is open waits for it.
 async function look() {
+  again = true;
+  if (looking) return;
+  looking = true;
+  clearTimeout(timer);
+  while (again) {
+    again = false;
+    await show();
+  }
+  looking = false;
+  timer = setTimeout(look, EVERY);
+}
+
+async function show() {
   try {
     const found = await ask("/api/overview");
     $("where").textContent = found.directory;
@@ -119,4 +134,3 @@ async function look() {
   }
 }
 look();
-setInterval(look, EVERY);

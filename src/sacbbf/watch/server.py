@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,8 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 from sacbbf.errors import UsageError
 from sacbbf.watch.sight import FILES, find_run, overview, run_details
 
-LOCAL = ("127.0.0.1", "localhost", "::1")
-PIECE = 1 << 16  # bytes sent at a time
+LOCAL = ("127.0.0.1", "localhost")
 # Nothing from elsewhere is loaded or run, whatever a run's files say.
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src 'self' data:; "
@@ -38,6 +38,11 @@ class Server(ThreadingHTTPServer):
         """Where the page is."""
         return f"http://{self.server_address[0]!s}:{self.server_address[1]}/"
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of a browser that has gone; any other error is this program's own."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
 
 class Handler(BaseHTTPRequestHandler):
     """One request."""
@@ -46,7 +51,17 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        """Answer with the page, with JSON, or with a run's picture or video."""
+        """Answer with the page, with JSON, or with a run's picture or video; what cannot be read has a short answer."""
+        try:
+            self._answer()
+        except UsageError as error:
+            self._text(HTTPStatus.NOT_FOUND, str(error))
+        except ConnectionError:  # the browser has gone
+            self.close_connection = True
+        except (OSError, ValueError, TypeError) as error:
+            self._text(HTTPStatus.INTERNAL_SERVER_ERROR, f"this cannot be read: {error}")
+
+    def _answer(self) -> None:
         if self.server.local_only and self._host() not in LOCAL:  # another site's name that was made to lead here
             self._text(HTTPStatus.FORBIDDEN, "ask by the name localhost")
             return
@@ -58,19 +73,15 @@ class Handler(BaseHTTPRequestHandler):
             "/api/run": lambda query: self._json(run_details(self.server.top, query.get("path", ""))),
             "/file": self._file,
         }
-        try:
-            route = routes.get(parts.path)
-            if route is None:
-                self._text(HTTPStatus.NOT_FOUND, "there is no such page")
-            else:
-                route(query)
-        except UsageError as error:
-            self._text(HTTPStatus.NOT_FOUND, str(error))
-        except (BrokenPipeError, ConnectionResetError):  # the browser has gone
-            self.close_connection = True
+        if parts.path not in routes:
+            raise UsageError("there is no such page")
+        routes[parts.path](query)
 
     def _host(self) -> str:
-        return urlsplit(f"//{self.headers.get('Host', '')}").hostname or ""
+        try:
+            return urlsplit(f"//{self.headers.get('Host', '')}").hostname or ""
+        except ValueError:  # it is no name at all
+            return ""
 
     def _page(self, query: dict[str, str]) -> None:
         folder = resources.files("sacbbf.watch")

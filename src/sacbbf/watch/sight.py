@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from sacbbf.bench.run_scores import find_runs
 from sacbbf.errors import UsageError
+from sacbbf.presets import BASELINES
 from sacbbf.run.records import RunDirectory, read_lines
 from sacbbf.run.settings import from_toml
 from sacbbf.sweep.directory import MANIFEST, SweepDirectory
-from sacbbf.sweep.status import STATES, is_held, last_line, sweep_states
+from sacbbf.sweep.spec import Cell, Spec
+from sacbbf.sweep.status import KEPT, STATES, Stamp, is_held, last_line, stamp, steps_done, sweep_states
 
 POINTS = 400  # of a curve, at most
 LATEST = 12  # episodes and runs that are listed in full
@@ -28,27 +31,37 @@ def run_summary(top: Path, path: Path) -> dict[str, Any]:
     """Return a run in a line: what it is, how far it has come, how it scores."""
     run = RunDirectory(path)
     name = _name(top, path)
+    files = (run.config, run.result, run.record("speed"), run.record("episodes"))
     try:
-        config, result = from_toml(run.config), run.read_result()
-    except UsageError as error:
+        found = _facts(run, tuple(stamp(file) for file in files))
+        state = found["state"] or ("running" if is_held(run) else "stopped")
+    except (OSError, ValueError, TypeError) as error:
         return {"path": name, "state": "unreadable", "why": str(error)}
-    speed = last_line(run.record("speed"))
-    episode = last_line(run.record("episodes"))
-    finished = result is not None and bool(result.get("finished"))
+    return found | {"path": name, "state": state}
+
+
+@lru_cache(maxsize=KEPT)
+def _facts(run: RunDirectory, at: tuple[Stamp | None, ...]) -> dict[str, Any]:
+    """Return what a run's files say of it, read once as long as their stamps stay; its state is that of a finished run.
+
+    The search of a baseline has steps too, and trains nothing.
+    """
+    config, result = from_toml(run.config), run.read_result() or {}
+    speed, episode = last_line(run.record("speed")), last_line(run.record("episodes"))
+    finished, trains = bool(result.get("finished")), config.agent not in BASELINES
+    step = result.get("steps") if finished else max(speed.get("step", 0), episode.get("step", 0))
     return {
-        "path": name,
         "env": config.env,
         "agent": config.agent,
         "size": config.size,
         "seed": config.seed,
-        "steps": config.steps,
-        "state": "finished" if finished else "running" if is_held(run) else "stopped",
-        "step": result.get("steps") if finished and result else max(speed.get("step", 0), episode.get("step", 0)),
+        "steps": config.steps if trains else 0,
+        "state": "finished" if finished else "",
+        "step": step if trains else 0,
         "steps_per_second": speed.get("steps_per_second"),
-        "updates_per_second": speed.get("updates_per_second"),
         "last_score": episode.get("score"),
-        "score": result.get("score") if result is not None else None,
-        "interval": result.get("interval_95") if result is not None else None,
+        "score": result.get("score"),
+        "interval": result.get("interval_95"),
     }
 
 
@@ -103,18 +116,25 @@ def _sweeps(top: Path) -> Iterator[dict[str, Any]]:
     for manifest in [*top.glob(MANIFEST), *sorted(top.glob(f"*/{MANIFEST}"))]:
         directory = SweepDirectory(manifest.parent)
         try:
-            spec = directory.read()
-        except UsageError as error:
+            spec, cells = _sweep(directory, stamp(manifest))
+        except (UsageError, OSError) as error:
             yield {"path": manifest.parent.name, "why": str(error)}
             continue
-        states = sweep_states(directory, spec.cells())
+        states = sweep_states(directory, cells)
         yield {
             "path": manifest.parent.name,
             "note": spec.note,
             "counts": {name: sum(state.state == name for state in states) for name in STATES},
-            "step": sum(state.step for state in states),
+            "step": steps_done(states, spec),
             "steps": sum(spec.steps_of(state.cell) for state in states),
         }
+
+
+@lru_cache
+def _sweep(directory: SweepDirectory, at: Stamp | None) -> tuple[Spec, list[Cell]]:
+    """Return a sweep and its cells, read once as long as its manifest's stamp stays."""
+    spec = directory.read()
+    return spec, spec.cells()
 
 
 def _smooth(points: list[list[float]], window: int = 10) -> list[list[float]]:

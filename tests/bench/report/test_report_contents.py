@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from made_runs import make_config, random_rows, write_csv, write_run
 
 from sacbbf import games
-from sacbbf.bench.aggregate import Sampling, aggregates
+from sacbbf.bench.aggregate import METRICS, Estimate, Sampling, aggregates
 from sacbbf.bench.curves import EPISODES, EVALUATIONS
-from sacbbf.bench.report.contents import build, normalised
+from sacbbf.bench.report.contents import Row, build, normalised
+from sacbbf.bench.report.latex import latex
+from sacbbf.bench.report.markdown import markdown
+from sacbbf.bench.report.page_scores import comparison_section
+from sacbbf.bench.report.raw import Measured
 from sacbbf.bench.scores import read_scores
 
 FEW = Sampling(100)
@@ -84,6 +90,37 @@ def test_the_best_of_a_game_and_who_beats_the_human_are_marked(tmp_path):
     assert not cells["Pong", "Bad"].best and not cells["Pong", "Bad"].above_human
     assert not cells["Alien", "Good"].best and cells["Alien", "BBF RR8, runs"].best
     assert not cells["Pong", "Human"].best
+
+
+def test_the_best_of_a_metric_wins_at_the_precision_it_is_printed_with(tmp_path):
+    """Lower is better for the optimality gap; random play and the human do not compete."""
+    (comparison,) = report_on(tmp_path, random_rows("A", dict.fromkeys(FIVE, 2))).comparisons
+    values = (0.5, 0.7004, 0.6996, 0.2, 9.0)
+    agents = [replace(comparison.rows[0].agent, name=name) for name in "ABCD"] + [comparison.rows[2].agent]
+    assert agents[-1].name == "Human"
+    pairs = zip(agents, values, strict=True)
+    rows = [Row(agent, {metric: Estimate(value) for metric in METRICS}) for agent, value in pairs]
+    made = replace(comparison, rows=(*rows, Row(agents[0], {})))
+    assert [row.agent.name for row in rows if made.wins(row, "iqm")] == ["B", "C"]
+    assert [row.agent.name for row in rows if made.wins(row, "optimality_gap")] == ["D"]
+    assert not made.wins(made.rows[-1], "iqm")
+
+
+def test_measured_play_has_a_normal_interval():
+    assert Measured(5.0, 0.5, 3).estimate == Estimate(5.0, 4.02, 5.98)
+
+
+def test_every_format_marks_the_same_best(tmp_path):
+    """The best aggregates of a comparison are bold in each table, as often as agents win."""
+    report = report_on(tmp_path, random_rows("A", dict.fromkeys(FIVE, 2)))
+    (comparison,) = report.comparisons
+    won = sum(comparison.wins(row, metric) for row in comparison.rows for metric in METRICS)
+    assert won >= len(METRICS)
+    table = markdown(report).split("## Human-normalised")[1].split("95% intervals")[0]
+    assert table.count("**") == 2 * won
+    assert comparison_section(comparison, report, 0).html.split("</table>")[0].count("<b>") == won
+    aggregates_of = latex(report).split(r"\midrule")[2]
+    assert aggregates_of.count(r"\textbf{") == won
 
 
 def test_an_agent_with_a_published_agent_s_name_is_told_apart(tmp_path):

@@ -69,8 +69,12 @@ class Comparison:
 
     def best(self, metric: str) -> float | None:
         """The best value of a metric among the agents, at the precision it is printed with; None if none has it."""
-        found = [round(row.metrics[metric].value, 3) for row in self.rows if _competes(row.agent, metric, row)]
+        found = [_shown(row.metrics[metric]) for row in self.rows if _competes(row, metric)]
         return (min if metric in LOWER_IS_BETTER else max)(found, default=None)
+
+    def wins(self, row: Row, metric: str) -> bool:
+        """Whether an agent has the best value of a metric; random play and the human do not compete."""
+        return _competes(row, metric) and _shown(row.metrics[metric]) == self.best(metric)
 
 
 @dataclass(frozen=True)
@@ -219,8 +223,12 @@ def _metrics(agent: Agent, among: Sequence[str], sampling: Sampling) -> dict[str
     return {name: known[name] for name in METRICS if name in known}
 
 
-def _competes(agent: Agent, metric: str, row: Row) -> bool:
-    return agent not in baselines() and metric in row.metrics
+def _competes(row: Row, metric: str) -> bool:
+    return row.agent not in baselines() and metric in row.metrics
+
+
+def _shown(found: Estimate) -> float:
+    return round(found.value, 3)
 
 
 def game_table(

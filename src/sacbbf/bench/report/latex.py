@@ -69,7 +69,7 @@ def _metric(row: Row | None, metric: str, comparison: Comparison) -> str:
         return "--"
     found = row.metrics[metric]
     value = _signed(number(found.value, metric))
-    if round(found.value, 3) == comparison.best(metric) and row.agent.name not in ("Random", "Human"):
+    if comparison.wins(row, metric):
         value = f"\\textbf{{{value}}}"
     return value + (r"$^\dagger$" if found.quoted else "")
 

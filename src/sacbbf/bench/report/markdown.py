@@ -45,15 +45,12 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
     yield f"## Human-normalised scores over {comparison.words}"
     if 1 < len(comparison.games) < 26:
         yield f"Games: {', '.join(comparison.games)}."
-    best = {metric: comparison.best(metric) for metric in METRICS}
     rows = []
     for row in comparison.rows:
         cells = [row.agent.name]
         for metric in METRICS:
-            found = row.metrics.get(metric)
-            shown = aggregate(found, metric)
-            wins = found is not None and round(found.value, 3) == best[metric]
-            cells.append(f"**{shown}**" if wins and row.agent.name not in ("Random", "Human") else shown)
+            shown = aggregate(row.metrics.get(metric), metric)
+            cells.append(f"**{shown}**" if comparison.wins(row, metric) else shown)
         rows.append(cells)
     yield _table(["agent", *map(heading, METRICS)], rows)
     yield f"95% intervals in brackets; {QUOTED} quoted from a paper's table."

@@ -14,7 +14,7 @@ from sacbbf.bench.run_scores import RunScore
 from sacbbf.bench.scores import Agent
 from sacbbf.run.settings import flatten
 
-MEDIA = {"video.mp4": "video/mp4", "video.webm": "video/webm", "still.png": "image/png", "curve.png": "image/png"}
+MEDIA = {"video.mp4": "video/mp4", "curve.png": "image/png"}
 MOST_BYTES = 24_000_000  # of pictures and videos in a page; what does not fit is named
 APART = ("env", "seed")  # settings that are told run by run
 

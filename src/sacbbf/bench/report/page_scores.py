@@ -104,11 +104,10 @@ def _figures(comparison: Comparison, report: Report) -> Iterator[str]:
 
 def _aggregate_table(comparison: Comparison, report: Report) -> str:
     head = m.tag("tr", "".join(m.tag("th", m.text(name), scope="col") for name in ("Agent", *map(heading, METRICS))))
-    best = {metric: comparison.best(metric) for metric in METRICS}
     body = []
     for row in comparison.rows:
         kind = "published" if row.agent.published and report.agents else None
-        cells = [_metric_cell(row.metrics.get(metric), metric, best[metric], row) for metric in METRICS]
+        cells = [_metric_cell(row.metrics.get(metric), metric, comparison.wins(row, metric)) for metric in METRICS]
         name = m.name(row.agent.name)
         if row.agent.name in report.colours:
             name = f"{swatch(report.colours[row.agent.name])} {name}"
@@ -122,11 +121,11 @@ def _aggregate_table(comparison: Comparison, report: Report) -> str:
     )
 
 
-def _metric_cell(found: Estimate | None, metric: str, best: float | None, row: Row) -> str:
+def _metric_cell(found: Estimate | None, metric: str, wins: bool) -> str:
     if found is None:
         return m.tag("td", "-")
     value = f"{number(found.value, metric)}{QUOTED if found.quoted else ''}"
-    if round(found.value, 3) == best and row.agent.name not in ("Random", "Human"):
+    if wins:
         value = m.tag("b", value)
     interval = span(found, metric)
     return m.tag("td", value + (m.tag("small", interval) if interval else ""))
@@ -215,9 +214,7 @@ def raw_section(report: Report) -> m.Section | None:
             gain = "-" if row.gain is None else f"{row.gain:.2f}"
             rows.append([m.name(table.environment), m.name(row.agent), value, interval, str(row.runs), gain])
         for name, played in table.baselines.items():
-            low, high = played.score - 1.96 * played.standard_error, played.score + 1.96 * played.standard_error
-            interval = f"{score(low)} to {score(high)}"
-            runs = f"measured in {played.runs}"
+            interval, runs = score_span(played.estimate), f"measured in {played.runs}"
             rows.append([m.name(table.environment), f"{m.text(name)} play", score(played.score), interval, runs, "-"])
     words = (
         "No human score is known here, so scores are raw: the mean over runs with its 95% bootstrap interval. Random "

@@ -19,6 +19,12 @@ class Measured:
     standard_error: float
     runs: int
 
+    @property
+    def estimate(self) -> Estimate:
+        """The score with its normal 95% interval."""
+        half = 1.96 * self.standard_error
+        return Estimate(self.score, self.score - half, self.score + half)
+
 
 @dataclass(frozen=True)
 class RawRow:

@@ -59,7 +59,5 @@ def _raw(report: Report) -> Iterator[dict[str, Any]]:
         for row in table.rows:
             yield _line(row.agent, "score", table.environment, row.score, runs=row.runs, source="runs")
         for name, played in table.baselines.items():
-            half = 1.96 * played.standard_error
-            found = Estimate(played.score, played.score - half, played.score + half)
             source = "measured by the runs, normal interval over episodes"
-            yield _line(f"{name} play", "score", table.environment, found, runs=played.runs, source=source)
+            yield _line(f"{name} play", "score", table.environment, played.estimate, runs=played.runs, source=source)

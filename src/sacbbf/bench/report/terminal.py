@@ -40,15 +40,12 @@ def show(report: Report, console: Console) -> None:
 
 
 def _comparison(comparison: Comparison, console: Console) -> None:
-    best = {metric: comparison.best(metric) for metric in METRICS}
     rows = []
     for row in comparison.rows:
         cells = [escape(row.agent.name)]
         for metric in METRICS:
-            found = row.metrics.get(metric)
-            wins = found is not None and round(found.value, 3) == best[metric]
-            shown = aggregate(found, metric)
-            cells.append(f"[bold]{shown}[/bold]" if wins and row.agent.name not in ("Random", "Human") else shown)
+            shown = aggregate(row.metrics.get(metric), metric)
+            cells.append(f"[bold]{shown}[/bold]" if comparison.wins(row, metric) else shown)
         rows.append(cells)
     title = f"human-normalised, over {comparison.words} ({QUOTED} quoted from a paper's table)"
     console.print(_table(title, ["agent", *map(heading, METRICS)], rows))

@@ -1,0 +1,129 @@
+"""Who works on a sweep's cells: the flags that say so, and the device, threads and number at a time that follow."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from sacbbf.errors import UsageError
+from sacbbf.presets import SIZES, SizeName
+from sacbbf.run.settings import resolve_device
+from sacbbf.sweep.directory import SweepDirectory
+from sacbbf.sweep.executor import Executor, LocalExecutor
+from sacbbf.sweep.spec import Spec
+
+DEVICES = ("auto", "cpu", "cuda", "mps")
+VISIBLE = "CUDA_VISIBLE_DEVICES"  # CUDA's own list of the GPUs that a process may use
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Who does the work."""
+
+    executor: Literal["local", "ray", "slurm"] = "local"
+    """local: processes on this machine; ray: a Ray cluster; slurm: job arrays."""
+    device: str = "auto"
+    """Device of all cells: auto, cpu, cuda or mps. ray, slurm: the nodes'; auto asks for GPUs where this machine has
+    one."""
+    workers: int | None = None
+    """Cells at a time. local: by default as many as have cores for their threads, on GPUs --per-gpu for each; ray: by
+    default as many as fit the cluster; slurm: the array's limit, by default none."""
+    retries: int = 2
+    """How often a cell may fail in a row without getting on before it is given up; the rest goes on."""
+    per_gpu: int = 1
+    """Cells that share a GPU."""
+    cpus_per_run: int | None = None
+    """ray, slurm: CPUs of each cell; by default its threads."""
+    address: str | None = None
+    """ray: address of the cluster, `auto` for the one this machine belongs to; by default a new one is started here."""
+    slurm_partition: str | None = None
+    """slurm: the partition."""
+    slurm_hours: float = 24.0
+    """slurm: time limit of a job; one that reaches it is queued again and goes on."""
+
+
+def check_workers(args: Workers) -> None:
+    """Raise UsageError for numbers that make no sense."""
+    for name, least in (("retries", 0), ("workers", 1), ("per_gpu", 1), ("cpus_per_run", 1)):
+        number = getattr(args, name)
+        if number is not None and number < least:
+            raise UsageError(f"{name} = {number}: must be at least {least}")
+    if not args.slurm_hours > 0:
+        raise UsageError(f"slurm_hours = {args.slurm_hours}: must be above 0")
+
+
+def device_of(args: Workers) -> str:
+    """Return the device of all cells: resolved here if they run here, else as it was given."""
+    kind, _, number = args.device.partition(":")
+    if kind == "cuda" and number:
+        raise UsageError(
+            f"device = {args.device!r}: all cells would share one GPU; give cuda, which spreads them over the GPUs "
+            f"that the sweep sees ({VISIBLE}={number} in the environment lets it see that one only)"
+        )
+    if args.device not in DEVICES:
+        raise UsageError(f"device = {args.device!r}: must be {', '.join(DEVICES[:-1])} or {DEVICES[-1]}")
+    return resolve_device(args.device) if args.executor == "local" else args.device
+
+
+def threads_of(size: SizeName, device: str, args: Workers) -> int:
+    """Return the threads of each cell: what its size asks for, here no more than its share of the cores.
+
+    On a cluster, where a size without a number of its own would take what a node has, it is the CPUs asked for.
+    """
+    asked = SIZES[size].threads
+    if args.executor != "local":
+        return asked or args.cpus_per_run or 1
+    together = args.workers or len(gpu_names(device)) * args.per_gpu or 1
+    return max(1, min(asked or _cores(), _cores() // together))
+
+
+def cells_at_a_time(spec: Spec, args: Workers) -> int | None:
+    """Return how many cells are worked on at a time; None if that is the cluster's to decide."""
+    if args.workers is not None or args.executor != "local":
+        return args.workers
+    gpus = gpu_names(spec.device)
+    return len(gpus) * args.per_gpu if gpus else max(1, _cores() // (spec.threads or _cores()))
+
+
+def gpu_names(device: str) -> list[str]:
+    """Return this machine's GPUs for cells on a device, by the names that CUDA lists them by; none on other devices."""
+    if not _on_gpu(device):
+        return []
+    count = torch.cuda.device_count()
+    listed = os.environ.get(VISIBLE)
+    names = [str(number) for number in range(count)] if listed is None else listed.split(",")
+    return [name.strip() for name in names[:count]]  # CUDA stops at the first name that is none
+
+
+def _on_gpu(device: str) -> bool:
+    return device.startswith("cuda") or (device == "auto" and torch.cuda.is_available())
+
+
+def _cores() -> int:
+    return os.cpu_count() or 1
+
+
+def make_executor(directory: SweepDirectory, spec: Spec, args: Workers, cells: int) -> Executor:
+    """Return the executor that the flags ask for."""
+    if args.executor == "local":
+        return LocalExecutor(directory, min(cells_at_a_time(spec, args) or 1, cells), gpu_names(spec.device))
+    cpus = args.cpus_per_run or spec.threads or 1
+    on_gpu = _on_gpu(spec.device)
+    if args.executor == "ray":
+        from sacbbf.sweep.ray_executor import RayExecutor
+
+        gpu_share = 1 / args.per_gpu if on_gpu else 0.0
+        return RayExecutor(directory, address=args.address, workers=args.workers, cpus=cpus, gpus=gpu_share)
+    from sacbbf.sweep.slurm_executor import SlurmExecutor
+
+    return SlurmExecutor(
+        directory,
+        workers=args.workers,
+        cpus=cpus,
+        gpus=1 if on_gpu else 0,
+        partition=args.slurm_partition,
+        hours=args.slurm_hours,
+    )
