@@ -19,8 +19,8 @@ from sacbbf.bench.run_scores import RunScore, find_runs, read_run
 from sacbbf.disk.files import write_atomically
 
 COLUMNS = (
-    "agent", "game", "seed", "score", "standard_error", "steps", "updates", "wall_seconds", "random", "blind",
-    "returns",
+    "agent", "game", "seed", "score", "standard_error", "steps", "updates", "wall_seconds", "threads", "cpu",
+    "random", "random_error", "blind", "blind_error", "returns",
 )  # fmt: skip
 
 
@@ -41,7 +41,7 @@ def collect(directory: Path, out: Path) -> int:
     lines = [line(name, run) for name, run in zip(names, runs, strict=True)]
     lines.sort(key=lambda entry: (entry["game"], entry["agent"], entry["seed"]))
     text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n", restval="")
     writer.writeheader()
     writer.writerows(lines)
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -53,6 +53,7 @@ def line(agent: str, run: RunScore) -> dict[str, Any]:
     """Return a run's line."""
     result = run.result
     played = {name: round(score, 4) for name, (score, _) in run.baselines.items()}
+    played |= {f"{name}_error": round(error, 4) for name, (_, error) in run.baselines.items()}
     return {
         "agent": agent,
         "game": run.config.env,
@@ -62,8 +63,9 @@ def line(agent: str, run: RunScore) -> dict[str, Any]:
         "steps": result["steps"],
         "updates": result["updates"],
         "wall_seconds": result["wall_seconds"],
-        "random": played.get("random", ""),
-        "blind": played.get("blind", ""),
+        "threads": result["machine"]["threads"],
+        "cpu": result["machine"]["cpu"],
+        **played,
         "returns": json.dumps(result["returns"], separators=(",", ":")),
     }
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import csv
 import time
+from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,8 @@ from sacbbf.envs.states import StateEnv
 from sacbbf.run.evaluate import Plan, evaluate
 from sacbbf.sweep.spec import parse_games, parse_seeds
 
-COLUMNS = ("agent", "game", "seed", "score", "steps", "seconds", "learning_rate", "exploration", "hidden")
+CHOSEN = ("agent", "game", "seed", "steps", "learning_rate", "exploration", "hidden")
+COLUMNS = (*CHOSEN, "score", "wall_seconds")
 
 
 @dataclass(frozen=True)
@@ -78,10 +80,10 @@ def run(job: Job) -> dict[str, object]:
     records = evaluate(Greedy(model.q_net), lambda: make_env(job.game), plan)
     score = float(np.mean([record.score for record in records]))
     return {
-        "agent": job.agent, "game": job.game, "seed": job.seed, "score": score, "steps": job.steps,
-        "seconds": round(time.monotonic() - began, 1), "learning_rate": job.learning_rate,
-        "exploration": job.exploration, "hidden": job.hidden,
-    }  # fmt: skip
+        **{name: getattr(job, name) for name in CHOSEN},
+        "score": score,
+        "wall_seconds": round(time.monotonic() - began, 1),
+    }
 
 
 def main() -> None:
@@ -110,7 +112,7 @@ def main() -> None:
         for share in args.exploration
         for hidden in args.hidden
     ]  # fmt: skip
-    waiting = [job for job in jobs if (job.agent, job.game, str(job.seed)) not in done]
+    waiting = [job for job in jobs if key(vars(job)) not in done]
     print(f"{len(jobs)} runs, {len(jobs) - len(waiting)} there already", flush=True)
     args.out.parent.mkdir(parents=True, exist_ok=True)
     with ProcessPoolExecutor(args.workers) as pool:
@@ -119,12 +121,17 @@ def main() -> None:
             print(f"{line['agent']}, {line['game']}, seed {line['seed']}: {line['score']:.2f}", flush=True)
 
 
-def read(path: Path) -> set[tuple[str, str, str]]:
-    """Return agent, game and seed of the runs that a table holds."""
+def key(row: Mapping[str, object]) -> tuple[str, ...]:
+    """Return what tells runs apart: all that was chosen for them."""
+    return tuple(str(row[name]) for name in CHOSEN)
+
+
+def read(path: Path) -> set[tuple[str, ...]]:
+    """Return the keys of the runs that a table holds."""
     if not path.exists():
         return set()
     with path.open(newline="") as file:
-        return {(row["agent"], row["game"], row["seed"]) for row in csv.DictReader(file)}
+        return {key(row) for row in csv.DictReader(file)}
 
 
 def append(path: Path, line: dict[str, object]) -> None:

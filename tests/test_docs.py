@@ -13,9 +13,10 @@ import tyro
 
 from sacbbf.commands.list import ladder_markdown
 from sacbbf.commands.train import TrainArgs, preset_defaults, run_config
+from sacbbf.config import flatten
 from sacbbf.ladder import RUNGS, published
 from sacbbf.run import diagnostics
-from sacbbf.run.settings import RunConfig, check_run, differences, flatten
+from sacbbf.run.settings import RunConfig, check_run, differences
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

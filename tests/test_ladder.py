@@ -7,12 +7,11 @@ from dataclasses import replace
 import pytest
 
 from sacbbf.cli import run
-from sacbbf.config import AgentConfig
+from sacbbf.config import AgentConfig, flatten
 from sacbbf.ladder import RUNGS, change, published
 from sacbbf.learner.schedules import for_budget
 from sacbbf.presets import AGENTS, BASELINES, SIZES, preset
 from sacbbf.rules import check_agent
-from sacbbf.run.settings import flatten
 
 # What was published, a column for each agent; None: does not apply. Tau 1 is a target network that is copied.
 COLUMNS = ("der", "otrainbow", "drq-eps", "spr", "sr-spr", "bbf", "sac-bbf", "sac-discrete")

@@ -87,6 +87,11 @@ def iqm_by_step(scores: Matrix, steps: int) -> Values:
     return np.array([_middle_mean(_pooled(block)) for block in np.split(scores, steps, axis=1)])
 
 
+def iqm(scores: Matrix) -> Values:
+    """Return the IQM alone."""
+    return np.array([_middle_mean(_pooled(scores))])
+
+
 def aggregates(scores: Matrix) -> Values:
     """Return the metrics in the order of METRICS."""
     ordered, means = _pooled(scores), game_means(scores)
@@ -121,6 +126,11 @@ def improvement(first: Matrix, second: Matrix) -> Values:
     above = np.sum(first[:, None] > second[None], axis=(0, 1))
     equal = np.sum(first[:, None] == second[None], axis=(0, 1))
     return np.array([np.mean((above + 0.5 * equal) / (run_counts(first) * run_counts(second)))])
+
+
+def iqm_difference(first: Matrix, second: Matrix) -> Values:
+    """Return the first agent's IQM minus the second's."""
+    return np.array([_middle_mean(_pooled(first)) - _middle_mean(_pooled(second))])
 
 
 def estimate(function: Callable[..., Values], *scores: Matrix, sampling: Sampling) -> list[Estimate]:

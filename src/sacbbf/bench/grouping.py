@@ -19,7 +19,7 @@ from sacbbf.run.settings import RunConfig, differences, resolve
 
 HARDWARE = ("device", "threads", "settings.compute.compile", "settings.compute.frames_on_device")
 RECORDING = (
-    "log_every", "diagnose_every", "checkpoint.", "eval.every", "eval.every_episodes", "eval.parallel",
+    "log_every", "diagnose_every", "checkpoint.", "eval.every", "eval.parallel",
     "eval.baselines",
 )  # fmt: skip
 WORDS = ("env", "agent", "size", "steps", "seed", "device")  # that a command gives before any other setting

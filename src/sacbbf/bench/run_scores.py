@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from sacbbf.run.settings import RunConfig, from_toml
 
 NEEDED = ("env", "agent", "size", "seed", "finished", "score", "steps")
 Points = tuple[tuple[int, float], ...]  # (step, score)
+Baselines = Mapping[str, tuple[float, float]]  # score and standard error of random and blind play
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class RunScore:
         return bool(self.result["finished"])
 
     @property
-    def baselines(self) -> dict[str, tuple[float, float]]:
+    def baselines(self) -> Baselines:
         """Score and standard error of random and blind play, where the run played them."""
         found = self.result.get("baselines", {})
         return {name: (float(played["score"]), float(played["standard_error"])) for name, played in found.items()}

@@ -13,10 +13,11 @@ from pathlib import Path
 
 from sacbbf import games
 from sacbbf.bench.grouping import group_names
-from sacbbf.bench.run_scores import RunScore, find_runs, read_run, sweep_notes
+from sacbbf.bench.run_scores import Baselines, RunScore, find_runs, read_run, sweep_notes
 from sacbbf.errors import UsageError
 
 COLUMNS = ("agent", "game", "seed", "score")
+PLAYED = ("random", "blind")  # further columns that a run's baselines may stand in, each with NAME_error
 SHOWN = 12  # faults named in one error message
 
 
@@ -32,6 +33,7 @@ class Agent:
     published: bool = False
     means_only: bool = False  # one published mean per game; its runs are not known
     quoted: Mapping[str, float] = field(default_factory=dict)  # aggregates over the 26 games, as printed in a paper
+    played: Mapping[tuple[str, int], Baselines] = field(default_factory=dict)  # by environment and seed
 
     @property
     def games(self) -> tuple[str, ...]:
@@ -63,6 +65,7 @@ class _Entry:
     score: float
     origin: str  # the run directory, or file:line
     source: str
+    played: Baselines = field(default_factory=dict)
     run: RunScore | None = None
 
 
@@ -103,7 +106,9 @@ def read_scores(
     for run, name in zip(reading.runs, group_names([run.config for run in reading.runs]), strict=True):
         environment = games.find_game(run.config.env) or run.config.env
         origin = str(run.directory.path)
-        reading.entries.append(_Entry(name, environment, run.config.seed, run.score, origin, "runs", run))
+        reading.entries.append(
+            _Entry(name, environment, run.config.seed, run.score, origin, "runs", run.baselines, run)
+        )
     entries = _without_duplicates(reading)
     reading.check()
     left_out = (*reading.left_out, *reading.faults)
@@ -145,7 +150,7 @@ def _read_directory(path: Path, unfinished: bool, seen: set[Path], reading: _Rea
 
 
 def _read_csv(path: Path, reading: _Reading) -> None:
-    """Read `agent,game,seed,score`; further columns are not used."""
+    """Read `agent,game,seed,score`, and the scores of random and blind play if they stand there too."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             rows = csv.DictReader(file, skipinitialspace=True)
@@ -178,10 +183,23 @@ def _read_row(row: Mapping[str | None, str | None], origin: str, source: str, re
         seed = _whole(values["seed"])
         score = _finite(values["score"])
         environment = find_environment(values["game"])
+        played = _read_played(row)
     except UsageError as error:
         reading.faults.append(f"{origin}: {error}")
         return
-    reading.entries.append(_Entry(values["agent"], environment, seed, score, origin, source))
+    reading.entries.append(_Entry(values["agent"], environment, seed, score, origin, source, played))
+
+
+def _read_played(row: Mapping[str | None, str | None]) -> Baselines:
+    """Return score and standard error of the baselines that a row has."""
+    found = {}
+    for name in PLAYED:
+        score, error = ((row.get(column) or "").strip() for column in (name, f"{name}_error"))
+        if bool(score) != bool(error):
+            raise UsageError(f"{name} = {score!r}, {name}_error = {error!r}: must both be given or neither")
+        if score:
+            found[name] = (_finite(score, name), _finite(error, f"{name}_error"))
+    return found
 
 
 def _whole(text: str) -> int:
@@ -191,14 +209,14 @@ def _whole(text: str) -> int:
         raise UsageError(f"seed = {text!r}: must be a whole number") from None
 
 
-def _finite(text: str) -> float:
+def _finite(text: str, name: str = "score") -> float:
     try:
-        score = float(text)
+        value = float(text)
     except ValueError:
-        raise UsageError(f"score = {text!r}: must be a number") from None
-    if not math.isfinite(score):
-        raise UsageError(f"score = {text!r}: must be a finite number")
-    return score
+        raise UsageError(f"{name} = {text!r}: must be a number") from None
+    if not math.isfinite(value):
+        raise UsageError(f"{name} = {text!r}: must be a finite number")
+    return value
 
 
 def find_environment(name: str) -> str:
@@ -247,7 +265,9 @@ def _gather(entries: Iterable[_Entry]) -> list[Agent]:
             scores[entry.environment] = (*scores.get(entry.environment, ()), entry.score)
             seeds[entry.environment] = (*seeds.get(entry.environment, ()), entry.seed)
         source = ", ".join(dict.fromkeys(entry.source for entry in own))
-        agents.append(Agent(name, source, scores, seeds, tuple(entry.run for entry in own if entry.run)))
+        runs = tuple(entry.run for entry in own if entry.run)
+        played = {(entry.environment, entry.seed): entry.played for entry in own if entry.played}
+        agents.append(Agent(name, source, scores, seeds, runs, played=played))
     return agents
 
 

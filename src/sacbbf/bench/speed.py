@@ -16,6 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from sacbbf.bench.clock import PartsTimer, Peak, Spread, seconds, spread
 from sacbbf.config import AgentConfig
+from sacbbf.envs import state_shape
 from sacbbf.learner.augment import to_float
 from sacbbf.learner.learner import Learner
 from sacbbf.policy import act
@@ -62,7 +63,7 @@ class Subject:
     def __init__(self, config: AgentConfig, load: Workload, device: torch.device, steps: int = 2_000) -> None:
         self.config, self.load, self.device = config, load, device
         self.timer = PartsTimer(device)
-        obs_shape = (load.stack * load.frame_shape[0], *load.frame_shape[1:])
+        obs_shape = state_shape(load.frame_shape, load.stack)
         self.learner = Learner(config, obs_shape, load.num_actions, device=device, timer=self.timer)
         self.replay = filled_replay(load, steps, self.learner.spr_steps, device)
         self.generator = np.random.default_rng(0)

@@ -14,8 +14,7 @@ import tomli_w
 import torch
 import tyro
 
-from sacbbf.config import AgentConfig
-from sacbbf.config import flatten as flatten
+from sacbbf.config import AgentConfig, flatten
 from sacbbf.envs import EnvSettings, EnvSpec, make_env
 from sacbbf.errors import UsageError
 from sacbbf.networks.encoders import ENCODERS

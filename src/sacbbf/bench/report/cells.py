@@ -19,6 +19,9 @@ DEFINITIONS = {
     "Games above human": "Games in which the mean over runs is above the human score.",
     "Probability of improvement": "That a run of one agent scores higher than a run of the other in the same game, "
     "ties counting half, averaged over games.",
+    "IQM difference": "One agent's IQM minus the other's. An interval that holds 0 leaves open which is better.",
+    "Units of the best": "Where no human score is known: (score - random) / (best - random) of a run, where best is "
+    "the highest mean of the agents compared in that environment, and random is 0 where no run measured it.",
     "Performance profile": "Share of all runs that score above a threshold.",
     "95% interval": "Percentiles of a stratified bootstrap: each game's runs are drawn again with replacement, as many "
     "as it has, and the statistic is computed anew. It holds the uncertainty from seeds, not from the choice of games.",

@@ -17,13 +17,14 @@ from sacbbf.bench.aggregate import (
     aggregates,
     estimate,
     game_means,
-    improvement,
     matrix,
     profile,
 )
 from sacbbf.bench.curves import Curve, efficiency_curve, learning_curves
 from sacbbf.bench.published import baselines, printed_aggregates, published_agents
 from sacbbf.bench.report.notes import agent_notes, comparison_notes
+from sacbbf.bench.report.pairs import Improvement, improvements
+from sacbbf.bench.report.pooled import Pooled, pooled
 from sacbbf.bench.report.raw import RawTable, raw_tables
 from sacbbf.bench.scores import Agent, Found
 
@@ -36,15 +37,6 @@ class Row:
 
     agent: Agent
     metrics: Mapping[str, Estimate]
-
-
-@dataclass(frozen=True)
-class Improvement:
-    """How likely a run of the first agent beats one of the second on the same game, averaged over games."""
-
-    first: str
-    second: str
-    probability: Estimate
 
 
 @dataclass(frozen=True)
@@ -106,6 +98,7 @@ class Report:
     comparisons: tuple[Comparison, ...]
     table: GameTable
     raw: tuple[RawTable, ...]
+    pooled: Pooled | None  # the environments of `raw` together
     curves: tuple[Curve, ...]
     notes: tuple[str, ...]
     left_out: tuple[str, ...]
@@ -134,13 +127,15 @@ def build(found: Found, sampling: Sampling) -> Report:
     covered = tuple(game for game in games.GAMES if any(game in agent.scores for agent in own))
     references = (*baselines(), *published_agents()) if covered else ()
     quick = replace(sampling, reps=min(sampling.reps, CURVE_REPS))
+    raw = raw_tables(own, sampling)
     return Report(
         title=f"Report on {len(own)} agents" if len(own) > 1 else f"Report on {own[0].name}",
         agents=own,
         references=references,
         comparisons=tuple(compare(chosen, own, references, sampling) for chosen in _game_sets(own)),
         table=game_table(covered, own, references, sampling),
-        raw=raw_tables(own, sampling),
+        raw=raw,
+        pooled=pooled(own, raw, sampling),
         curves=tuple(curve for agent in own for curve in learning_curves(agent, quick)),
         notes=(*found.notes, *(note for agent in own for note in agent_notes(agent))),
         left_out=found.left_out,
@@ -158,6 +153,7 @@ def build_published(sampling: Sampling) -> Report:
         comparisons=(compare(games.GAMES, (), (*baselines(), *published_agents()), sampling),),
         table=game_table(games.GAMES, (), (*baselines(), *published_agents()), sampling),
         raw=(),
+        pooled=None,
         curves=(),
         notes=(),
         left_out=(),
@@ -202,10 +198,7 @@ def compare(
         games=among,
         rows=tuple(Row(agent, _metrics(agent, among, sampling)) for agent in (*own, *references) if agent in agents),
         profiles={name: tuple(estimate(profile, found, sampling=quick)) for name, found in scores.items()},
-        improvements=tuple(
-            Improvement(one, two, estimate(improvement, scores[one], scores[two], sampling=sampling)[0])
-            for one, two in pairs
-        ),
+        improvements=improvements(scores, pairs, sampling),
         efficiency=tuple(curve for curve in curves if curve),
         notes=tuple(comparison_notes(among, agents, (*own, *references), scores)),
     )

@@ -8,6 +8,8 @@ from sacbbf.bench.aggregate import METRICS
 from sacbbf.bench.grouping import command
 from sacbbf.bench.report.cells import ABOVE_HUMAN, DEFINITIONS, QUOTED, aggregate, heading, number, score, score_span
 from sacbbf.bench.report.contents import Cell, Comparison, GameTable, Report
+from sacbbf.bench.report.pairs import Improvement
+from sacbbf.bench.report.pooled import Pooled
 from sacbbf.bench.report.raw import RawTable
 
 
@@ -16,18 +18,7 @@ def markdown(report: Report) -> str:
     parts = [f"# {report.title}"]
     parts += _list("## Left out", report.left_out)
     parts += _list("## To know before reading", report.notes)
-    for comparison in report.comparisons:
-        parts += _comparison(comparison)
-    if report.printed:
-        rows = [
-            [name, *(number(found[metric], metric) if metric in found else "-" for metric in METRICS)]
-            for name, found in report.printed.items()
-        ]
-        parts += ["## As printed in the SAC-BBF paper", _table(["agent", *map(heading, METRICS)], rows)]
-    if report.raw:
-        parts += ["## Environments without a human score", _raw(report.raw)]
-    if report.table.games:
-        parts += [f"## Scores by game\n\nBest in bold, {ABOVE_HUMAN} above human.", _games(report.table)]
+    parts += tables(report)
     parts += _commands(report)
     agents = (*report.agents, *report.references)
     parts += ["## Sources", _table(["agent", "source"], [[agent.name, agent.source] for agent in agents])]
@@ -35,6 +26,27 @@ def markdown(report: Report) -> str:
     drawn = f"Intervals are of {report.sampling.reps:,} samples, seed {report.sampling.seed}."
     parts += ["## Definitions", "\n".join(words), drawn]
     return "\n\n".join(parts) + "\n"
+
+
+def tables(report: Report) -> Iterator[str]:
+    """Return the report's tables, each under a heading."""
+    for comparison in report.comparisons:
+        yield from _comparison(comparison)
+    if report.printed:
+        rows = [
+            [name, *(number(found[metric], metric) if metric in found else "-" for metric in METRICS)]
+            for name, found in report.printed.items()
+        ]
+        yield "## As printed in the SAC-BBF paper"
+        yield _table(["agent", *map(heading, METRICS)], rows)
+    if report.raw:
+        yield "## Environments without a human score"
+        yield _raw(report.raw)
+    if report.pooled is not None:
+        yield from _pooled(report.pooled)
+    if report.table.games:
+        yield f"## Scores by game\n\nBest in bold, {ABOVE_HUMAN} above human."
+        yield _games(report.table)
 
 
 def _list(title: str, lines: Sequence[str]) -> list[str]:
@@ -56,10 +68,20 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
     yield f"95% intervals in brackets; {QUOTED} quoted from a paper's table."
     if comparison.notes:
         yield "\n".join(f"- {note}" for note in comparison.notes)
-    if comparison.improvements:
-        pairs = [[found.first, found.second, aggregate(found.probability)] for found in comparison.improvements]
-        yield "Probability of improvement:"
-        yield _table(["agent", "over", "probability"], pairs)
+    yield from _pairs(comparison.improvements)
+
+
+def _pairs(found: Sequence[Improvement]) -> Iterator[str]:
+    if found:
+        yield "Two agents side by side:"
+        rows = [[pair.first, pair.second, aggregate(pair.difference), aggregate(pair.probability)] for pair in found]
+        yield _table(["agent", "over", "IQM difference", "probability of improvement"], rows)
+
+
+def _pooled(found: Pooled) -> Iterator[str]:
+    yield f"## Together, in units of the best: {', '.join(found.environments)}"
+    yield _table(["agent", "IQM"], [[name, aggregate(value)] for name, value in found.iqm.items()])
+    yield from _pairs(found.improvements)
 
 
 def _games(table: GameTable) -> str:
@@ -85,7 +107,8 @@ def _raw(tables: Sequence[RawTable]) -> str:
             rows.append([table.environment, row.agent, value, score_span(row.score) or "-", str(row.runs), gain])
         for name, played in table.baselines.items():
             runs = f"measured in {played.runs}"
-            rows.append([table.environment, f"{name} play", score(played.score), "-", runs, "-"])
+            cells = [f"{name} play", score(played.score), score_span(played.estimate), runs, "-"]
+            rows.append([table.environment, *cells])
     head = ["environment", "agent", "mean score", "95% interval", "runs", "(score - random) / (blind - random)"]
     return _table(head, rows)
 

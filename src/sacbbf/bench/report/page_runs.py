@@ -12,7 +12,7 @@ from sacbbf.bench.report.cells import score
 from sacbbf.bench.report.contents import Report
 from sacbbf.bench.run_scores import RunScore
 from sacbbf.bench.scores import Agent
-from sacbbf.run.settings import flatten
+from sacbbf.config import flatten
 
 MEDIA = {"video.mp4": "video/mp4", "curve.png": "image/png"}
 MOST_BYTES = 24_000_000  # of pictures and videos in a page; what does not fit is named

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from sacbbf.bench.aggregate import METRICS, Estimate
 from sacbbf.bench.report import markup as m
-from sacbbf.bench.report.cells import ABOVE_HUMAN, QUOTED, heading, number, score, score_span, span
+from sacbbf.bench.report.cells import ABOVE_HUMAN, QUOTED, aggregate, heading, number, score, score_span, span
 from sacbbf.bench.report.charts import (
     efficiency_chart,
     improvement_charts,
@@ -15,6 +15,7 @@ from sacbbf.bench.report.charts import (
     profile_chart,
 )
 from sacbbf.bench.report.contents import Cell, Comparison, Report, Row
+from sacbbf.bench.report.pairs import Improvement
 from sacbbf.bench.report.svg import swatch
 
 MOST_CARDS = 4
@@ -81,7 +82,20 @@ def comparison_section(comparison: Comparison, report: Report, place: int) -> m.
         ),
     ]
     content.append(m.tag("div", m.join(_figures(comparison, report)), class_="beside"))
+    content.append(_pairs_table(comparison.improvements, comparison.words))
     return m.section(id, short, f"Human-normalised scores over {comparison.words}", *content)
+
+
+def _pairs_table(found: Sequence[Improvement], words: str) -> str:
+    """Return how far two agents lie apart, for each pair."""
+    if not found:
+        return ""
+    rows = [
+        [m.name(pair.first), m.name(pair.second), aggregate(pair.difference), aggregate(pair.probability)]
+        for pair in found
+    ]
+    headings = ["Agent", "Over", "IQM difference", "Probability of improvement"]
+    return m.table(f"Two agents side by side, over {words}", headings, rows, "numbers two-names")
 
 
 def _figures(comparison: Comparison, report: Report) -> Iterator[str]:
@@ -225,8 +239,17 @@ def raw_section(report: Report) -> m.Section | None:
     headings = ["Environment", "Agent", "Mean score", "95% interval", "Runs", "Gain over blind play"]
     return m.section(
         "raw", "Raw scores", "Environments without a human score", m.tag("p", words),
-        m.table("Raw scores by environment", headings, rows, "numbers two-names"),
+        m.table("Raw scores by environment", headings, rows, "numbers two-names"), *_pooled_tables(report),
     )  # fmt: skip
+
+
+def _pooled_tables(report: Report) -> Iterator[str]:
+    """Return all these environments together, where several agents share them."""
+    if report.pooled is not None:
+        words = ", ".join(report.pooled.environments)
+        rows = [[m.name(name), aggregate(value)] for name, value in report.pooled.iqm.items()]
+        yield m.table(f"In units of the best agent's mean, over {words}", ["Agent", "IQM"], rows, "numbers")
+        yield _pairs_table(report.pooled.improvements, words)
 
 
 def learning_section(report: Report) -> m.Section | None:

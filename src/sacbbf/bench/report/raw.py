@@ -76,10 +76,10 @@ def _measured(environment: str, agents: Sequence[Agent]) -> dict[str, Measured]:
     """Return the mean of what the runs measured; runs with the same seed have played the same episodes."""
     found: dict[str, dict[int, tuple[float, float]]] = {}
     for agent in agents:
-        for run in agent.runs:
-            if run.config.env == environment:
-                for name, played in run.baselines.items():
-                    found.setdefault(name, {})[run.config.seed] = played
+        for (where, seed), baselines in agent.played.items():
+            if where == environment:
+                for name, played in baselines.items():
+                    found.setdefault(name, {})[seed] = played
     return {
         name: Measured(
             statistics.fmean(score for score, _ in played.values()),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sacbbf import games
 from sacbbf.bench.aggregate import Estimate
 from sacbbf.bench.report.contents import Report
+from sacbbf.bench.report.pairs import Improvement
 
 COLUMNS = ("agent", "statistic", "environment", "value", "low", "high", "runs", "how", "source")
 
@@ -37,9 +38,13 @@ def _aggregates(report: Report) -> Iterator[dict[str, Any]]:
             runs = "" if row.agent.means_only else sum(len(row.agent.scores[game]) for game in comparison.games)
             for metric, found in row.metrics.items():
                 yield _line(row.agent.name, metric, comparison.words, found, runs=runs, source=row.agent.source)
-        for pair in comparison.improvements:
-            name = f"probability_of_improvement over {pair.second}"
-            yield _line(pair.first, name, comparison.words, pair.probability)
+        yield from _pairs(comparison.improvements, comparison.words)
+
+
+def _pairs(found: Sequence[Improvement], words: str) -> Iterator[dict[str, Any]]:
+    for pair in found:
+        yield _line(pair.first, f"probability_of_improvement over {pair.second}", words, pair.probability)
+        yield _line(pair.first, f"iqm_difference over {pair.second}", words, pair.difference)
 
 
 def _games(report: Report) -> Iterator[dict[str, Any]]:
@@ -61,3 +66,8 @@ def _raw(report: Report) -> Iterator[dict[str, Any]]:
         for name, played in table.baselines.items():
             source = "measured by the runs, normal interval over episodes"
             yield _line(f"{name} play", "score", table.environment, played.estimate, runs=played.runs, source=source)
+    if report.pooled is not None:
+        words = ", ".join(report.pooled.environments)
+        for agent, found in report.pooled.iqm.items():
+            yield _line(agent, "iqm in units of the best", words, found)
+        yield from _pairs(report.pooled.improvements, words)

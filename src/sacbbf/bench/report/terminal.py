@@ -11,6 +11,7 @@ from rich.table import Table
 from sacbbf.bench.aggregate import METRICS
 from sacbbf.bench.report.cells import ABOVE_HUMAN, QUOTED, aggregate, heading, number, score, score_span
 from sacbbf.bench.report.contents import Cell, Comparison, Report
+from sacbbf.bench.report.pairs import Improvement
 
 
 def show(report: Report, console: Console) -> None:
@@ -35,6 +36,11 @@ def show(report: Report, console: Console) -> None:
         console.print(_table(title, ["game", *(escape(agent.name) for agent in table.agents)], cells))
     if report.raw:
         _raw(report, console)
+    if report.pooled is not None:
+        rows = [[escape(name), aggregate(value)] for name, value in report.pooled.iqm.items()]
+        title = f"together, in units of the best agent's mean: {', '.join(report.pooled.environments)}"
+        console.print(_table(title, ["agent", "IQM"], rows))
+        _pairs(report.pooled.improvements, console)
     words = f"95% intervals: stratified bootstrap, {report.sampling.reps:,} samples, seed {report.sampling.seed}"
     console.print(words, highlight=False)
 
@@ -51,9 +57,14 @@ def _comparison(comparison: Comparison, console: Console) -> None:
     console.print(_table(title, ["agent", *map(heading, METRICS)], rows))
     for note in comparison.notes:
         console.print(f"note: {note}", highlight=False, markup=False)
-    if comparison.improvements:
-        pairs = [[escape(f.first), escape(f.second), aggregate(f.probability)] for f in comparison.improvements]
-        console.print(_table("probability of improvement", ["agent", "over", "probability"], pairs))
+    _pairs(comparison.improvements, console)
+
+
+def _pairs(found: Sequence[Improvement], console: Console) -> None:
+    if found:
+        rows = [[escape(f.first), escape(f.second), aggregate(f.difference), aggregate(f.probability)] for f in found]
+        head = ["agent", "over", "IQM difference", "probability of improvement"]
+        console.print(_table("two agents side by side", head, rows))
 
 
 def _cell(cell: Cell | None) -> str:
@@ -72,7 +83,8 @@ def _raw(report: Report, console: Console) -> None:
             rows.append([table.environment, escape(row.agent), score(row.score.value), interval, str(row.runs), gain])
         for name, played in table.baselines.items():
             runs = f"measured in {played.runs}"
-            rows.append([table.environment, f"{name} play", score(played.score), "-", runs, "-"])
+            cells = [f"{name} play", score(played.score), score_span(played.estimate), runs, "-"]
+            rows.append([table.environment, *cells])
     head = ["environment", "agent", "mean score", "95% interval", "runs", "gain over blind play"]
     console.print(_table("raw scores: no human score is known", head, rows))
 

@@ -1,0 +1,58 @@
+"""Agents over several environments that have no human score: pooled in units that the agents themselves give."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sacbbf.bench.aggregate import Estimate, Matrix, Sampling, estimate, iqm, matrix
+from sacbbf.bench.report.pairs import Improvement, improvements
+from sacbbf.bench.report.raw import RawTable
+from sacbbf.bench.scores import Agent
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """Agents over the same environments; in each, 0 is random play and 1 the best agent's mean."""
+
+    environments: tuple[str, ...]
+    iqm: Mapping[str, Estimate]  # by agent
+    improvements: tuple[Improvement, ...]
+
+
+def pooled(agents: Sequence[Agent], tables: Sequence[RawTable], sampling: Sampling) -> Pooled | None:
+    """Pool the environments that all agents share; None for a single agent, or where units would mean nothing.
+
+    The unit is the same for all agents and is not drawn anew with the runs. Random play is as the runs measured it, 0
+    where they did not.
+    """
+    present = [agent for agent in agents if agent.others]
+    shared = set.intersection(*(set(agent.others) for agent in present)) if present else set()
+    chosen = [table for table in tables if table.environment in shared]
+    units = [_unit(table) for table in chosen]
+    if len(present) < 2 or not chosen or not all(best > zero for zero, best in units):
+        return None
+    environments = tuple(table.environment for table in chosen)
+    scores = {agent.name: _scaled(agent, environments, units) for agent in present}
+    return Pooled(
+        environments,
+        {name: estimate(iqm, found, sampling=sampling)[0] for name, found in scores.items()},
+        improvements(scores, itertools.combinations(scores, 2), sampling),
+    )
+
+
+def _unit(table: RawTable) -> tuple[float, float]:
+    """Scores that count as 0 and 1."""
+    zero = table.baselines["random"].score if "random" in table.baselines else 0.0
+    return zero, max(row.score.value for row in table.rows)
+
+
+def _scaled(agent: Agent, environments: Sequence[str], units: Sequence[tuple[float, float]]) -> Matrix:
+    """Scores of an agent as runs x environments, in units."""
+    return matrix(
+        [
+            [(score - zero) / (best - zero) for score in agent.scores[environment]]
+            for environment, (zero, best) in zip(environments, units, strict=True)
+        ]
+    )
