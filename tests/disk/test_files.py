@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import stat
 
 import pytest
 from children import start
@@ -103,10 +104,16 @@ class TestWriteAtomically:
 
     def test_what_has_its_name_was_flushed_before(self, tmp_path, monkeypatch):
         calls, fsync, replace = [], os.fsync, os.replace
-        monkeypatch.setattr(os, "fsync", lambda descriptor: (calls.append("fsync"), fsync(descriptor)))
+
+        def flush(descriptor):
+            found = os.fstat(descriptor)
+            calls.append("flush folder" if stat.S_ISDIR(found.st_mode) else f"flush {found.st_size} bytes")
+            fsync(descriptor)
+
+        monkeypatch.setattr(os, "fsync", flush)
         monkeypatch.setattr(os, "replace", lambda *paths: (calls.append("rename"), replace(*paths)))
         write_atomically(tmp_path / "file", NEW)
-        assert calls == ["fsync", "rename", "fsync"]
+        assert calls == ["flush 3000 bytes", "rename", "flush folder"]
 
 
 class TestReadChecked:

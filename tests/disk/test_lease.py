@@ -1,65 +1,21 @@
-"""A lease: one writer at a time, and none that was taken over can change anything."""
+"""A lease: what its holder may do, and that none that was taken over can change anything."""
 
 from __future__ import annotations
 
 import errno
-import json
 import os
 import signal
 import threading
 import time
 
 import pytest
-from children import finish, start, start_holder
+from children import finish, start
+from leases import acquire, acquire_at_once, change_lease, leave_behind, names, told, wait_until
 
 from sacbbf.disk import takeover
 from sacbbf.disk.files import copy_prefix
-from sacbbf.disk.lease import Busy, Lease, LeaseLost, state_folder
-from sacbbf.errors import RunFailed, UsageError
-
-QUICK = {"patience": 0.4, "beat_every": 0.05}
-AT_ONCE = 1.0  # seconds that taking a free run may last here
-NOBODY = 2**31 - 1  # a number that no process has
-
-
-def acquire(run, **changes):
-    return Lease.acquire(run, **{**QUICK, **changes})
-
-
-def acquire_at_once(run):
-    """Take a run that is free: no waiting, although there would be much patience."""
-    since = time.monotonic()
-    lease = Lease.acquire(run, patience=60, beat_every=0.05, on_wait=pytest.fail)
-    assert time.monotonic() - since < AT_ONCE
-    return lease
-
-
-def told(lease):
-    return json.loads((lease.folder / "lease.json").read_text())
-
-
-def names(folder):
-    return sorted(path.name for path in folder.iterdir())
-
-
-def wait_until(condition):
-    deadline = time.monotonic() + 5
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
-def change_lease(folder, **values):
-    path = folder / "lease.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
-
-
-@pytest.fixture
-def left_behind(tmp_path):
-    """A state folder whose holder is dead."""
-    acquire(tmp_path).release()
-    change_lease(tmp_path / "state.000001", pid=NOBODY, released=False)
-    return tmp_path / "state.000001"
+from sacbbf.disk.lease import Lease, LeaseLost, state_folder
+from sacbbf.errors import RunFailed
 
 
 class TestHolding:
@@ -171,174 +127,21 @@ class TestDropping:
         assert names(tmp_path) == ["state.000001"]
         assert names(lease.folder) == ["file", "lease.json"]
 
-    def test_the_next_owner_clears_up_after_one_killed_on_the_way(self, left_behind):
-        run = left_behind.parent
-        left_behind.rename(run / ".state.000001.abc.dropped")
-        start_creating = run / ".state.abc.new"
-        start_creating.mkdir()
-        (start_creating / "lease.json").write_bytes((run / ".state.000001.abc.dropped" / "lease.json").read_bytes())
-        acquire_at_once(run).release()
-        assert names(run) == ["state.000001"]
+    def test_the_next_owner_clears_up_after_one_killed_on_the_way(self, tmp_path):
+        dropped, half_made = tmp_path / ".state.000001.abc.dropped", tmp_path / ".state.abc.new"
+        leave_behind(tmp_path).rename(dropped)
+        half_made.mkdir()
+        (half_made / "lease.json").write_bytes((dropped / "lease.json").read_bytes())
+        acquire_at_once(tmp_path).release()
+        assert names(tmp_path) == ["state.000001"]
 
-
-class TestTakingOver:
-    def test_what_was_released_is_free(self, tmp_path):
-        acquire(tmp_path).release()
-        with acquire_at_once(tmp_path) as lease:
-            assert lease.fence == 2
-            assert names(tmp_path) == ["state.000002"]
-
-    def test_the_state_goes_along_and_temporaries_do_not(self, left_behind):
-        (left_behind / "file").write_bytes(b"content")
-        (left_behind / ".file.abc.tmp").write_bytes(b"half")
-        with acquire_at_once(left_behind.parent) as lease:
-            assert (lease.folder / "file").read_bytes() == b"content"
-            assert names(lease.folder) == ["file", "lease.json"]
-
-    def test_a_killed_owner_is_no_obstacle(self, tmp_path):
-        child = start_holder(tmp_path)
-        child.kill()
-        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # it stays a zombie, which is dead too
-        with acquire_at_once(tmp_path) as lease:
-            assert lease.fence == 2
-        child.communicate()
-        with acquire_at_once(tmp_path) as lease:
-            assert lease.fence == 3
-
-    def test_an_owner_killed_while_it_is_waited_for_is_followed(self, tmp_path):
-        child = start_holder(tmp_path)
-        child.send_signal(signal.SIGSTOP)
-        since = time.monotonic()
-        with Lease.acquire(tmp_path, patience=20, beat_every=0.05, on_wait=lambda _: child.kill()) as lease:
-            assert lease.fence == 2
-        assert time.monotonic() - since < 10
-        child.communicate()
-
-    def test_a_process_that_got_the_same_number_later_is_not_the_owner(self, left_behind):
-        change_lease(left_behind, pid=os.getpid(), started=1)
-        acquire_at_once(left_behind.parent).release()
-
-    def test_a_living_owner_is_named(self, tmp_path):
-        child = start_holder(tmp_path)
-        said = []
-        since = time.monotonic()
-        with pytest.raises(Busy, match=rf"is being written by process {child.pid} on host ") as caught:
-            Lease.acquire(tmp_path, patience=3, beat_every=0.05, on_wait=said.append)
-        assert time.monotonic() - since < 1.5
-        assert isinstance(caught.value, UsageError)
-        assert len(said) == 1
-        assert f"process {child.pid} on host" in said[0]
-        assert "3 s" in said[0]
-        finish(child, "\n")
-
-    def test_an_owner_that_gives_up_meanwhile_is_followed(self, tmp_path):
-        lease = acquire(tmp_path, patience=60, beat_every=10)
-        with acquire(tmp_path, patience=5, on_wait=lambda _: lease.release()) as following:
-            assert following.fence == 2
-
-    @pytest.mark.parametrize(
-        "strange",
-        [
-            {"boot": "another boot"},
-            {"namespace": "pid:[1]"},
-            {"boot": "", "namespace": ""},
-            {"pid": -1},
-            {"pid": 2**70},
-            {"pid": "7"},
-            {"released": 1},
-            {"fence": 2, "released": True},
-        ],
-        ids=str,
-    )
-    def test_an_owner_that_cannot_be_judged_is_waited_for(self, strange, left_behind):
-        change_lease(left_behind, **strange)
-        self.waits(left_behind.parent)
-
-    @pytest.mark.parametrize("content", [None, b"", b"\xff", b"{", b"[]", b"null", b"{}", b"[" * 60_000])
-    def test_a_lease_that_cannot_be_read_is_waited_for(self, content, left_behind):
-        (left_behind / "lease.json").unlink()
-        if content is not None:
-            (left_behind / "lease.json").write_bytes(content)
-        self.waits(left_behind.parent)
-
-    def waits(self, run):
-        said = []
-        since = time.monotonic()
-        with acquire(run, patience=0.2, on_wait=said.append) as lease:
-            assert time.monotonic() - since >= 0.2
-            assert len(said) == 1
-            assert lease.fence == 2
-
-    def test_an_owner_whose_lease_cannot_be_read_still_shows_life(self, tmp_path, monkeypatch):
-        with acquire(tmp_path):
-            monkeypatch.setattr(takeover.holders, "read_raw", lambda _: None)
-            with pytest.raises(Busy, match="an unknown process"):
-                acquire(tmp_path)
-
-    def test_lower_numbers_are_left_alone(self, left_behind):
-        run = left_behind.parent
-        left_behind.rename(run / "state.000007")
-        change_lease(run / "state.000007", fence=7)
-        for name in ("state.000003", "state.9", "state.00000x", "state.0000012"):
-            (run / name).mkdir()
-        (run / "state.000009").write_bytes(b"a file")
-        with acquire_at_once(run) as lease:
-            assert lease.fence == 8
-        assert (run / "state.000003").is_dir()
-
-    def test_a_first_folder_made_too_late_is_withdrawn(self, left_behind):
-        """A process that saw no folder goes on when the first one has been made and taken over."""
-        left_behind.rename(left_behind.with_name("state.000002"))
-        assert takeover.create(left_behind.parent) is None
-        assert names(left_behind.parent) == ["state.000002"]
-
-    def test_a_takeover_under_way_is_not_overtaken(self, left_behind):
-        """Between the rename and the new lease the folder still holds the lease of the dead owner."""
-        left_behind.rename(left_behind.with_name("state.000002"))
-        seen = takeover.look(left_behind.parent)
-        assert seen.holder is None
-        assert not seen.free
-
-    def test_a_run_that_does_not_exist_has_no_state(self, tmp_path):
-        assert state_folder(tmp_path / "none") is None
-        with pytest.raises(FileNotFoundError):
-            acquire(tmp_path / "none")
-
-
-CONTEND = """
-print("ready", flush=True)
-for run in sys.stdin:
-    try:
-        lease = Lease.acquire(Path(run.strip()), patience=2, beat_every=0.02)
-        print("won", lease.fence, flush=True)
-    except Busy:
-        print("busy", flush=True)
-"""
-
-
-class TestContending:
-    def test_exactly_one_of_several_wins(self, tmp_path):
-        """New runs, released ones and those of a dead owner, each wanted by three processes at once."""
-        contenders = [start(CONTEND) for _ in range(3)]
-        for child in contenders:
-            assert child.stdout.readline() == "ready\n"
-        for number in range(15):
-            run = tmp_path / str(number)
-            run.mkdir()
-            want = 1
-            if number % 3:
-                Lease.acquire(run, patience=1, beat_every=0.1).release()
-                want = 2
-            if number % 3 == 2:
-                change_lease(run / "state.000001", pid=NOBODY, released=False)
-            for child in contenders:
-                child.stdin.write(f"{run}\n")
-                child.stdin.flush()
-            answers = sorted(child.stdout.readline() for child in contenders)
-            assert answers == ["busy\n", "busy\n", f"won {want}\n"]
-            assert names(run) == [f"state.{want:06d}"]
-        for child in contenders:
-            finish(child)
+    def test_what_a_living_process_is_creating_is_left_alone(self, tmp_path):
+        half_made = tmp_path / ".state.abc.new"
+        half_made.mkdir()
+        with acquire(tmp_path) as lease:
+            (half_made / "lease.json").write_bytes((lease.folder / "lease.json").read_bytes())
+            takeover.sweep(tmp_path)
+        assert names(tmp_path) == [".state.abc.new", "state.000001"]
 
 
 STOPPED = """

@@ -1,83 +1,20 @@
-"""The learner: what an update changes, what it costs, and what a reset leaves."""
+"""The learner: what an update changes, what a reset leaves, which priorities are written, what is refused."""
 
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from learners import BATCH, SHAPES, make_batch, make_learner, make_replay
+from small_agents import parameters
 
-from sacbbf.config import AgentConfig, LossConfig, NetworkConfig, OptimiserConfig, ReplayConfig, ScheduleConfig
-from sacbbf.learner import learner as learner_module
 from sacbbf.learner.batches import split
-from sacbbf.learner.learner import Learner
-from sacbbf.learner.noise import NoNoise
-from sacbbf.networks import AgentNetwork
 from sacbbf.replay import Replay
 from sacbbf.types import Batch
-
-SHAPES = {"impala": (4, 16, 16), "nature": (4, 16, 16), "grid": (3, 6, 6), "mlp": (5,)}
-ACTIONS, BATCH = 3, 8
-
-
-def config(encoder="grid", **changes) -> AgentConfig:
-    base = AgentConfig(
-        network=NetworkConfig(encoder=encoder, width_scale=0.25, hidden_dim=16, num_atoms=11),
-        loss=LossConfig(spr_steps=2),
-        schedule=ScheduleConfig(replay_ratio=2),
-        replay=ReplayConfig(batch_size=BATCH),
-    )
-    parts = {
-        name: replace(getattr(base, name), **change) for name, change in changes.items() if isinstance(change, dict)
-    }
-    plain = {name: change for name, change in changes.items() if not isinstance(change, dict)}
-    return replace(base, **parts, **plain)
-
-
-def make_batch(shape, k=2, size=BATCH, seed=0, device="cpu") -> Batch:
-    rng = np.random.default_rng(seed)
-
-    def tensor(values):
-        return torch.from_numpy(values).to(device)
-
-    if len(shape) == 1:
-        states = rng.standard_normal((k + 2, size, *shape)).astype(np.float32)
-    else:
-        states = rng.integers(0, 256, (k + 2, size, *shape), dtype=np.uint8)
-    return Batch(
-        states=tensor(states),
-        actions=tensor(rng.integers(0, ACTIONS, (k + 1, size))),
-        return_n=tensor(rng.standard_normal(size).astype(np.float32)),
-        discount_n=tensor(np.full(size, 0.9, np.float32)),
-        done=tensor(rng.random(size) < 0.3),
-        same_episode=tensor((rng.random((k, size)) < 0.8).astype(np.float32)),
-        weights=tensor(rng.uniform(0.3, 1.0, size).astype(np.float32)),
-        bootstrap_step=2,
-        indices=np.arange(size),
-    )
-
-
-def make_learner(encoder="grid", seed=0, **changes) -> Learner:
-    return Learner(config(encoder, **changes), SHAPES[encoder], ACTIONS, seed=seed)
-
-
-def parameters(network: AgentNetwork) -> dict[str, torch.Tensor]:
-    return {name: value.detach().clone() for name, value in network.named_parameters()}
-
-
-def fill(replay: Replay, steps: int, shape, dtype=np.uint8, seed=0) -> None:
-    rng = np.random.default_rng(seed)
-    for _ in range(steps):
-        frame = rng.integers(0, 2, shape).astype(dtype)
-        replay.add(frame, int(rng.integers(ACTIONS)), float(rng.standard_normal()), terminated=rng.random() < 0.05)
-
-
-def make_replay(**kwargs) -> Replay:
-    replay = Replay(capacity=500, frame_shape=SHAPES["grid"], frame_dtype=np.uint8, stack=1, k=2, **kwargs)
-    fill(replay, 200, SHAPES["grid"])
-    return replay
 
 
 @pytest.mark.parametrize(
@@ -123,6 +60,27 @@ def test_metrics_of_an_update():
     assert metrics["schedule/n"] == 10 and metrics["schedule/beta"] == 0.01
 
 
+def test_metrics_are_means_and_extremes_of_the_terms():
+    learner = make_learner()
+    update = learner.update(make_batch(SHAPES["grid"]), beta=0.3)
+    terms = {name: getattr(update.terms, name).double().numpy() for name in ("td", "spr", "policy", "entropy")}
+    q = update.terms.q_values.double().numpy()
+    squares = [parameter.grad.double().square().sum().item() for parameter in learner.online.parameters()]
+    assert update.metrics() == pytest.approx(
+        {
+            "loss/total": update.terms.total.item(),
+            **{f"loss/{name}": terms[name].mean() for name in ("td", "spr", "policy")},
+            "policy/entropy": terms["entropy"].mean(),
+            "policy/entropy_min": terms["entropy"].min(),
+            "q/mean": q.mean(),
+            "q/max": q.max(),
+            "grad_norm": math.sqrt(sum(squares)),
+            "schedule/beta": 0.3,
+        },
+        rel=1e-5,
+    )
+
+
 def test_unmeasured_updates_report_nothing():
     learner = make_learner()
     assert learner.learn(make_replay(), step=0, generator=np.random.default_rng(0)) == {}
@@ -144,12 +102,13 @@ def test_repeated_updates_on_one_batch_lower_the_loss():
 
 
 def test_target_follows_the_new_weights_by_tau():
-    learner = make_learner(optimiser={"tau": 0.1})
+    learner = make_learner(optimiser={"tau": 0.1, "learning_rate": 1e-2})  # so that moves stand out from rounding
     before = parameters(learner.target)
     learner.update(make_batch(SHAPES["grid"]), beta=0.01)
     online, after = parameters(learner.online), parameters(learner.target)
     for name in before:
-        torch.testing.assert_close(after[name], 0.9 * before[name] + 0.1 * online[name])
+        torch.testing.assert_close(after[name], 0.9 * before[name] + 0.1 * online[name], atol=1e-6, rtol=0)
+        assert (after[name] - before[name]).abs().max() > 1e-4, name
 
 
 def test_target_starts_as_a_copy_of_the_online_network():
@@ -166,47 +125,36 @@ def test_only_matrices_decay():
 
 
 def test_seed_decides_everything():
-    totals = []
+    starts, noises, ends = [], [], []
     for seed in (1, 1, 2):
         learner, replay = make_learner(seed=seed), make_replay()
+        starts.append(parameters(learner.online))
         for step in range(3):
             learner.learn(replay, step, np.random.default_rng(seed))
-        totals.append(parameters(learner.online))
-    assert all(torch.equal(totals[0][name], totals[1][name]) for name in totals[0])
-    assert not torch.equal(totals[0]["q_projection.weight"], totals[2]["q_projection.weight"])
-
-
-# --- work done ----------------------------------------------------------------------------------------------
-
-
-def test_encoder_calls_and_samples_per_update(monkeypatch):
-    calls = []
-    real = AgentNetwork.encode
-
-    def counting(self, obs):
-        calls.append((self is learner.target, obs.shape[0]))
-        return real(self, obs)
-
-    monkeypatch.setattr(AgentNetwork, "encode", counting)
-    learner = make_learner()
-    learner.update(make_batch(SHAPES["grid"]), beta=0.01)
-    assert sorted(calls) == [(False, BATCH), (False, BATCH), (True, 3 * BATCH)]
+        ends.append(parameters(learner.online))
+        noises.append(learner.noise.normal((5,)))
+    assert all(torch.equal(ends[0][name], ends[1][name]) for name in ends[0])
+    for first, other in ((starts[0], starts[2]), (ends[0], ends[2])):
+        assert not torch.equal(first["q_projection.weight"], other["q_projection.weight"])
+    assert torch.equal(noises[0], noises[1]) and not torch.equal(noises[0], noises[2])
 
 
 # --- resets -------------------------------------------------------------------------------------------------
 
 
 def test_reset_mixes_soft_parts_and_replaces_the_rest():
-    learner = make_learner(schedule={"shrink": 0.5})
+    learner = make_learner(schedule={"shrink": 0.8})
     learner.update(make_batch(SHAPES["grid"]), beta=0.01)
-    old, generator = parameters(learner.online), learner.init_generator.get_state()
+    networks, generator = (learner.online, learner.target), learner.init_generator.get_state()
+    before = [parameters(network) for network in networks]
     learner.reset()
     learner.init_generator.set_state(generator)
-    fresh = parameters(learner._fresh_network())
-    for name, value in parameters(learner.online).items():
-        soft = name.startswith(("encoder.", "transition."))
-        want = 0.5 * old[name] + 0.5 * fresh[name] if soft else fresh[name]
-        torch.testing.assert_close(value, want)
+    for network, old in zip(networks, before, strict=True):
+        fresh = parameters(learner._fresh_network())
+        for name, value in parameters(network).items():
+            soft = name.startswith(("encoder.", "transition."))
+            want = 0.8 * old[name] + 0.2 * fresh[name] if soft else fresh[name]
+            torch.testing.assert_close(value, want)
 
 
 def test_reset_draws_online_and_target_apart_and_restarts_the_rest():
@@ -286,6 +234,19 @@ def test_released_writes_two_means_to_the_first_two_of_the_group(monkeypatch):
     np.testing.assert_allclose(priorities, [np.sqrt(td.mean().item() + 1e-10) for td in losses], rtol=1e-6)
 
 
+@pytest.mark.parametrize(("behaviour", "n"), [("paper", 7), ("released", 10)])  # 10 * 0.3^(1/4) after one update
+def test_what_is_measured_is_the_last_update(behaviour, n):
+    learner = make_learner(behaviour=behaviour, schedule={"replay_ratio": 2, "cycle": 4})
+    replay = RecordingReplay(make_replay(behaviour=learner.behaviour))
+    metrics = learner.learn(replay, 0, np.random.default_rng(0), measure=True)  # type: ignore[arg-type]
+    _, priorities = replay.written[-1]
+    last = priorities if behaviour == "paper" else priorities[-1:]
+    assert metrics["loss/td"] == pytest.approx(np.square(last).mean(), rel=1e-5)
+    assert metrics["replay/priority"] == pytest.approx(priorities.mean(), rel=1e-6)
+    assert metrics["schedule/n"] == n
+    assert metrics["schedule/gamma"] == pytest.approx(0.97 if n == 10 else 1 - 0.03 * 0.1**0.25)
+
+
 @pytest.mark.parametrize(("ratio", "groups"), [(1, 1), (2, 1), (3, 3), (4, 2)])
 def test_released_groups_divide_the_replay_ratio(ratio, groups, monkeypatch):
     replay, losses = recorded("released", ratio, monkeypatch)
@@ -296,63 +257,12 @@ def test_split_cuts_in_order():
     batch = make_batch(SHAPES["grid"], size=2 * BATCH)
     halves = list(split(batch, 2))
     np.testing.assert_array_equal(halves[1].indices, np.arange(BATCH, 2 * BATCH))
-    assert torch.equal(torch.cat([half.states for half in halves], 1), batch.states)
-    assert torch.equal(torch.cat([half.same_episode for half in halves], 1), batch.same_episode)
-
-
-# --- devices ------------------------------------------------------------------------------------------------
-
-
-class FakeNoise(NoNoise):
-    """Draws on a device that no generator can be made for here."""
-
-    normal = NoNoise.gumbel
-
-    def integers(self, high, shape):
-        return torch.zeros(tuple(shape), dtype=torch.int64, device=self.device)
-
-
-def meta_learner(monkeypatch) -> Learner:
-    """A learner on the meta device: shapes without numbers, and an error wherever a CPU tensor is mixed in."""
-    device = torch.device("meta")
-
-    def build(network_config, obs_shape, actions, *, self_prediction, device, generator):
-        with device:
-            return AgentNetwork(network_config, obs_shape, actions, self_prediction)
-
-    monkeypatch.setattr(learner_module, "build_network", build)
-    monkeypatch.setattr(learner_module, "torch_generator", lambda *args, **kwargs: None)
-    return Learner(config("impala"), SHAPES["impala"], ACTIONS, device=device, noise=FakeNoise(device))
-
-
-def test_update_and_reset_stay_on_their_device(monkeypatch):
-    learner = meta_learner(monkeypatch)
-    update = learner.update(make_batch(SHAPES["impala"], device="meta"), beta=0.01)
-    learner.reset()
-    networks = (*learner.online.parameters(), *learner.target.parameters())
-    terms = (update.terms.total, update.terms.td, update.terms.target, update.grad_norm)
-    assert {tensor.device.type for tensor in (*networks, *terms)} == {"meta"}
-
-
-def test_a_tensor_on_another_device_is_noticed(monkeypatch):
-    learner = meta_learner(monkeypatch)
-    learner.atoms = torch.linspace(-10, 10, 11, device="cpu")
-    with pytest.raises((RuntimeError, NotImplementedError), match=r"device|meta"):
-        learner.update(make_batch(SHAPES["impala"], device="meta"), beta=0.01)
-
-
-def test_dtypes_are_explicit():
-    learner = make_learner(optimiser=dict(vars(OptimiserConfig())))
-    update = learner.update(make_batch(SHAPES["grid"]), beta=0.01)
-    floats = (update.terms.td, update.terms.spr, update.terms.policy, update.terms.target, update.terms.q_values)
-    assert {tensor.dtype for tensor in floats} == {torch.float32}
-    torch.set_default_dtype(torch.float64)
-    try:
-        again = make_learner()
-        assert {p.dtype for p in again.online.parameters()} == {torch.float32}
-        assert again.update(make_batch(SHAPES["grid"]), beta=0.01).terms.total.dtype == torch.float32
-    finally:
-        torch.set_default_dtype(torch.float32)
+    per_step = ("states", "actions", "same_episode")  # (steps, B, ...)
+    for name in (*per_step, "return_n", "discount_n", "done", "weights"):
+        parts = [getattr(half, name) for half in halves]
+        assert [part.shape[name in per_step] for part in parts] == [BATCH, BATCH], name
+        assert torch.equal(torch.cat(parts, int(name in per_step)), getattr(batch, name)), name
+    assert [half.bootstrap_step for half in halves] == [batch.bootstrap_step] * 2
 
 
 # --- bad input ----------------------------------------------------------------------------------------------
@@ -373,35 +283,3 @@ def test_batch_of_wrong_shape_or_kind_is_refused(field, change, message):
     batch = make_batch(SHAPES["grid"])
     with pytest.raises(ValueError, match=message):
         make_learner().update(replace(batch, **{field: change(getattr(batch, field))}), beta=0.01)
-
-
-# --- how it is computed -------------------------------------------------------------------------------------
-
-
-def shared_and_apart(n: int) -> tuple[list[float], list[int]]:
-    """Totals of an update on real windows with and without sharing, and the states that the target encodes."""
-    totals, encoded = [], []
-    for share in (False, True):
-        learner = make_learner(compute={"share_bootstrap": share}, loss={"augment": False})
-        real = learner.target.encode
-
-        def counting(obs, real=real):
-            encoded.append(obs.shape[0])
-            return real(obs)
-
-        learner.target.encode = counting  # type: ignore[method-assign]
-        batch = make_replay().sample(BATCH, n, 0.99, np.random.default_rng(0))
-        totals.append(learner.update(batch, beta=0.01).terms.total.item())
-    return totals, encoded
-
-
-def test_sharing_the_bootstrap_state_saves_a_pass_and_changes_nothing_else():
-    totals, encoded = shared_and_apart(n=2)
-    assert totals[1] == pytest.approx(totals[0], rel=1e-5)
-    assert encoded == [3 * BATCH, 2 * BATCH]
-
-
-def test_a_bootstrap_state_beyond_the_predicted_ones_is_not_shared():
-    totals, encoded = shared_and_apart(n=3)
-    assert totals[0] == totals[1]
-    assert encoded == [3 * BATCH, 3 * BATCH]

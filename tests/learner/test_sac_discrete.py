@@ -181,7 +181,10 @@ def test_metrics_name_the_temperature():
 
 def test_policy_and_both_critics_share_no_parameter():
     learner = small_learner("sac-discrete")
-    before = parameters(learner.online)
+    online, before = learner.online, parameters(learner.online)
+    parts = (online.encoder, online.policy_projection, online.policy_head, *online.critics)
+    held = [parameter for part in parts for parameter in part.parameters()]
+    assert len({id(parameter) for parameter in held}) == len(held) == len(before) - 1  # and the temperature
     first, second = (dict(critic.named_parameters()) for critic in learner.online.critics)
     assert not torch.equal(first["head.weight"], second["head.weight"])
     learner.update(small_batch(learner), beta=0.0)

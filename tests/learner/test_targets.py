@@ -181,10 +181,12 @@ def test_a_copy_each_update_makes_the_target_the_online_network():
 
 @pytest.mark.parametrize("agent", ["bbf", "sac-discrete"])
 def test_a_moving_average_moves_at_every_update(agent):
-    learner = small_learner(agent)
+    learner = small_learner(agent, {"optimiser": {"learning_rate": 1e-2}})  # so that moves stand out from rounding
     for update in range(3):
         before = parameters(learner.target)
         learner.update(small_batch(learner, seed=update), beta=0.0)
         online, target = parameters(learner.online), parameters(learner.target)
         for name in before:
-            torch.testing.assert_close(target[name], 0.995 * before[name] + 0.005 * online[name])
+            want = 0.995 * before[name] + 0.005 * online[name]
+            torch.testing.assert_close(target[name], want, atol=1e-6, rtol=0)
+            assert (target[name] - before[name]).abs().max() > 1e-5, name

@@ -110,9 +110,17 @@ def bellman_optimal(mdp, q):
 
 
 def improve(q, floor=0.0):
-    """Eq. 8 over the policies that give every action at least `floor`."""
-    actions = q.shape[1]
-    return floor + (1.0 - actions * floor) * np.eye(actions)[q.argmax(axis=1)]
+    """Eq. 8 by the shipped loss, over the policies that give every action at least `floor`.
+
+    The loss is linear in the policy, so one of the corners is the best: each prefers one action.
+    """
+    states, actions = q.shape
+    corners = floor + (1.0 - actions * floor) * np.eye(actions)  # (A, A)
+    loss = [
+        losses.policy_gradient_expected(logits_of(corner).expand(states, -1), torch.from_numpy(q)).numpy()
+        for corner in corners
+    ]
+    return corners[np.argmin(loss, axis=0)]
 
 
 # --- policy iteration ---------------------------------------------------------------------------------------

@@ -30,6 +30,10 @@ def build(config: NetworkConfig, obs_shape=(4, 20, 20), actions=3, self_predicti
 SMALL = NetworkConfig(width_scale=0.25, hidden_dim=16, num_atoms=11)
 
 
+def normal(*shape: int) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(0))
+
+
 @pytest.mark.parametrize(
     ("size", "kernel", "stride", "pads"),
     [
@@ -91,6 +95,44 @@ def test_encoder_shapes(name, obs_shape, scale, out_shape):
     assert tuple(latent.shape[1:]) == encoder.out_shape == out_shape
 
 
+def layer_by_layer(name: str, encoder, x):
+    """An encoder as it is described: each layer, and where its relu stands."""
+    if name == "impala":
+        for stage in (encoder.stage0, encoder.stage1, encoder.stage2):
+            x = max_pool_same(stage.conv(x))
+            for block in (stage.block0, stage.block1):
+                x = x + block.conv1(torch.relu(block.conv0(torch.relu(x))))
+        return torch.relu(x)
+    if name == "nature":
+        for conv in (encoder.conv0, encoder.conv1, encoder.conv2):
+            x = torch.relu(conv(x))
+        return x
+    if name == "grid":
+        x = torch.relu(encoder.conv(x))
+        cells = [x[:, :, row, column] for row in range(x.shape[2]) for column in range(x.shape[3])]
+        return torch.relu(encoder.linear(torch.cat(cells, 1)))
+    return torch.relu(encoder.linear1(torch.relu(encoder.linear0(x))))
+
+
+@pytest.mark.parametrize("name", ["impala", "nature", "grid", "mlp"])
+def test_encoders_and_their_gradients_are_those_of_their_layers(name):
+    obs_shape = (5,) if name == "mlp" else (2, 19, 14)
+    encoder = build(NetworkConfig(encoder=name, width_scale=0.25, hidden_dim=8), obs_shape).encoder.double()
+    with torch.no_grad():
+        for number, (_, parameter) in enumerate(encoder.named_parameters()):
+            if parameter.dim() == 1:  # biases start at zero, where they would hide
+                parameter.copy_(0.1 * normal(number + 1, *parameter.shape)[-1])
+    x = normal(3, *obs_shape).double().requires_grad_()
+    found, gradients = [], []
+    for latent in (encoder(x), layer_by_layer(name, encoder, x)):
+        found.append(latent)
+        weights = torch.arange(latent.numel()).view(latent.shape).sin()
+        gradients.append(torch.autograd.grad((weights * latent).sum(), [x, *encoder.parameters()]))
+    torch.testing.assert_close(*found)
+    torch.testing.assert_close(*gradients)
+    assert found[0].min() == 0 < found[0].max()
+
+
 def test_encoder_that_does_not_fit_is_refused():
     with pytest.raises(ValueError, match=r"encoder = 'impala' takes images .* shape \(4,\)"):
         make_encoder("impala", (4,), 1.0)
@@ -117,9 +159,26 @@ def test_flatten_of_channels_last_latents_copies_nothing():
 
 @pytest.mark.parametrize("shape", [(5, 3, 4, 4), (5, 12)])
 def test_renormalised_latents_fill_the_unit_interval(shape):
-    latent = renormalize(torch.randn(shape) * 100 + 7)
+    raw = normal(*shape) * 100 + 7
+    latent = renormalize(raw)
     assert latent.flatten(1).amin(1).abs().max() == 0
     assert (latent.flatten(1).amax(1) - 1).abs().max() < 1e-5
+    for sample, want in zip(latent, raw, strict=True):
+        torch.testing.assert_close(sample, (want - want.min()) / (want.max() - want.min()))
+
+
+@pytest.mark.parametrize("shape", [(5, 3, 4, 4), (5, 12)])
+def test_the_gradient_of_renormalised_latents_is_that_of_the_formula(shape):
+    latent = F.relu(normal(*shape).double())  # many entries tie for the minimum
+    latent.flatten(1)[:, :2] = 9.0  # and two for the maximum
+    latent.requires_grad_()
+    low, high = (bound(latent.flatten(1), 1).view(-1, *(1 for _ in shape[1:])) for bound in (torch.amin, torch.amax))
+    weights = torch.arange(latent.numel()).view(shape).sin()
+    found, want = (
+        torch.autograd.grad((weights * scaled).sum(), latent)[0]
+        for scaled in (renormalize(latent), (latent - low) / (high - low + 1e-5))
+    )
+    torch.testing.assert_close(found, want)
 
 
 def test_constant_latent_becomes_zero():
@@ -128,16 +187,18 @@ def test_constant_latent_becomes_zero():
 
 def test_dueling_logits_average_to_the_value_stream():
     network = build(SMALL)
-    features = torch.randn(5, 16)
+    features = normal(5, 16)
     logits = network.q_logits(features)
     assert logits.shape == (5, 3, 11)
     torch.testing.assert_close(logits.mean(1), network.q_value(F.relu(features)), atol=1e-5, rtol=1e-5)
+    advantage = network.q_advantage(F.relu(features)).view(5, 3, 11)
+    torch.testing.assert_close(logits.diff(dim=1), advantage.diff(dim=1), atol=1e-5, rtol=1e-5)
 
 
 def test_without_dueling_there_is_no_value_stream():
     network = build(NetworkConfig(width_scale=0.25, hidden_dim=16, dueling=False))
     assert not any(name.startswith("q_value") for name, _ in network.named_parameters())
-    features = torch.randn(2, 16)
+    features = normal(2, 16)
     torch.testing.assert_close(network.q_logits(features).flatten(1), network.q_advantage(F.relu(features)))
 
 
@@ -205,6 +266,6 @@ def test_roll_out_and_its_gradient_are_those_of_the_plain_steps(latent_shape, re
 
 def test_roll_out_of_no_steps_is_the_latent_itself():
     network = build(SMALL)
-    latent = network.encode(torch.rand(2, 4, 20, 20))
+    latent = network.encode(normal(2, 4, 20, 20))
     rolled = network.roll_out(latent, torch.zeros(0, 2, dtype=torch.int64))
     assert torch.equal(rolled, flatten(latent)[None])

@@ -143,7 +143,10 @@ def test_means_start_uniform_within_and_sigmas_at_a_tenth_of_the_root_of_the_inp
 
 
 def test_only_the_q_branch_is_noisy():
-    noisy = {name for name, module in noisy_network().named_modules() if isinstance(module, NoisyLinear)}
+    with torch.device("meta"):  # with all that there may be: a policy and self-prediction too
+        network = AgentNetwork(NetworkConfig(encoder="mlp", noisy=True), (4,), 3, self_prediction=True)
+    assert network.policy_head is not None and network.policy_predictor is not None
+    noisy = {name for name, module in network.named_modules() if isinstance(module, NoisyLinear)}
     assert noisy == {"q_projection", "q_value", "q_advantage"}
 
 

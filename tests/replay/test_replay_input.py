@@ -1,5 +1,7 @@
 """What the buffer refuses, and what it costs."""
 
+import gc
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -145,5 +147,17 @@ def test_memory_grows_neither_with_steps_nor_with_samples() -> None:
     replay, oracle = pair(capacity=20)
     before = replay.nbytes
     feed(replay, oracle, "." * 60)
-    replay.sample(8, 3, 0.9, np.random.default_rng(0))
+    generator = np.random.default_rng(0)
+    held = []
+    tracemalloc.start()
+    try:
+        for _ in range(2):
+            for _ in range(100):
+                replay.add(FRAME, 0, 0.0)
+                replay.set_priorities(replay.sample(8, 3, 0.9, generator).indices, np.ones(8))
+            gc.collect()
+            held.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    assert held[1] - held[0] < 400  # bytes of 100 steps: not as much as a pointer for each
     assert replay.nbytes == before

@@ -136,6 +136,7 @@ def test_valid_windows_of_zero_priority_are_drawn_evenly_as_a_last_resort(elsewh
     replay.set_priorities(np.arange(14), [0.0 if t in valid else elsewhere for t in range(14)])
     draws = drawn(replay, 3, rounds=200)
     assert set(draws.tolist()) == set(valid)
+    assert chisquare([(draws == t).sum() for t in valid]).pvalue > 1e-3
     assert replay.sample(4, 3, 0.9, np.random.default_rng(0)).weights.tolist() == [1.0] * 4
 
 

@@ -1,0 +1,113 @@
+"""How an update is computed: the states it encodes, on which device, in which precision."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from learners import ACTIONS, BATCH, SHAPES, config, make_batch, make_learner, make_replay
+
+from sacbbf.learner import learner as learner_module
+from sacbbf.learner.learner import Learner
+from sacbbf.learner.noise import NoNoise
+from sacbbf.networks import AgentNetwork
+
+# --- states encoded -----------------------------------------------------------------------------------------
+
+
+def test_encoder_calls_and_samples_per_update(monkeypatch):
+    calls = []
+    real = AgentNetwork.encode
+
+    def counting(self, obs):
+        calls.append((self is learner.target, obs.shape[0]))
+        return real(self, obs)
+
+    monkeypatch.setattr(AgentNetwork, "encode", counting)
+    learner = make_learner()
+    learner.update(make_batch(SHAPES["grid"]), beta=0.01)
+    assert sorted(calls) == [(False, BATCH), (False, BATCH), (True, 3 * BATCH)]
+
+
+def shared_and_apart(n: int) -> tuple[list[float], list[int]]:
+    """Totals of an update on real windows with and without sharing, and the states that the target encodes."""
+    totals, encoded = [], []
+    for share in (False, True):
+        learner = make_learner(compute={"share_bootstrap": share}, loss={"augment": False})
+        real = learner.target.encode
+
+        def counting(obs, real=real):
+            encoded.append(obs.shape[0])
+            return real(obs)
+
+        learner.target.encode = counting  # type: ignore[method-assign]
+        batch = make_replay().sample(BATCH, n, 0.99, np.random.default_rng(0))
+        totals.append(learner.update(batch, beta=0.01).terms.total.item())
+    return totals, encoded
+
+
+def test_sharing_the_bootstrap_state_saves_a_pass_and_changes_nothing_else():
+    totals, encoded = shared_and_apart(n=2)
+    assert totals[1] == pytest.approx(totals[0], rel=1e-5)
+    assert encoded == [3 * BATCH, 2 * BATCH]
+
+
+def test_a_bootstrap_state_beyond_the_predicted_ones_is_not_shared():
+    totals, encoded = shared_and_apart(n=3)
+    assert totals[0] == totals[1]
+    assert encoded == [3 * BATCH, 3 * BATCH]
+
+
+# --- devices ------------------------------------------------------------------------------------------------
+
+
+class FakeNoise(NoNoise):
+    """Draws on a device that no generator can be made for here."""
+
+    normal = NoNoise.gumbel
+
+    def integers(self, high, shape):
+        return torch.zeros(tuple(shape), dtype=torch.int64, device=self.device)
+
+
+def meta_learner(monkeypatch) -> Learner:
+    """A learner on the meta device: shapes without numbers, and an error wherever a CPU tensor is mixed in."""
+    device = torch.device("meta")
+
+    def build(network_config, obs_shape, actions, *, self_prediction, device, generator):
+        with device:
+            return AgentNetwork(network_config, obs_shape, actions, self_prediction)
+
+    monkeypatch.setattr(learner_module, "build_network", build)
+    monkeypatch.setattr(learner_module, "torch_generator", lambda *args, **kwargs: None)
+    return Learner(config("impala"), SHAPES["impala"], ACTIONS, device=device, noise=FakeNoise(device))
+
+
+def test_update_and_reset_stay_on_their_device(monkeypatch):
+    learner = meta_learner(monkeypatch)
+    update = learner.update(make_batch(SHAPES["impala"], device="meta"), beta=0.01)
+    learner.reset()
+    networks = (*learner.online.parameters(), *learner.target.parameters())
+    terms = (update.terms.total, update.terms.td, update.terms.target, update.grad_norm)
+    assert {tensor.device.type for tensor in (*networks, *terms)} == {"meta"}
+
+
+def test_a_tensor_on_another_device_is_noticed(monkeypatch):
+    learner = meta_learner(monkeypatch)
+    learner.atoms = torch.linspace(-10, 10, 11, device="cpu")
+    with pytest.raises((RuntimeError, NotImplementedError), match=r"device|meta"):
+        learner.update(make_batch(SHAPES["impala"], device="meta"), beta=0.01)
+
+
+def test_dtypes_are_explicit():
+    learner = make_learner()
+    update = learner.update(make_batch(SHAPES["grid"]), beta=0.01)
+    floats = (update.terms.td, update.terms.spr, update.terms.policy, update.terms.target, update.terms.q_values)
+    assert {tensor.dtype for tensor in floats} == {torch.float32}
+    torch.set_default_dtype(torch.float64)
+    try:
+        again = make_learner()
+        assert {p.dtype for p in again.online.parameters()} == {torch.float32}
+        assert again.update(make_batch(SHAPES["grid"]), beta=0.01).terms.total.dtype == torch.float32
+    finally:
+        torch.set_default_dtype(torch.float32)
