@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "sacbbf"
 # In the order in which data flows. What stands before the first folder is open to all.
 ORDER = [
     "disk", "envs", "replay", "networks", "learner", "policy", "presets", "run", "bench", "sweep", "watch", "api",
-    "commands", "cli",
+    "commands", "cli", "__main__",
 ]  # fmt: skip
 FACTS = {"config", "behaviour", "types", "errors", "rules", "ladder", "seeding", "games", "memory", "__init__"}
 
