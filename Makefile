@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: test train lint format docs clean
+.PHONY: test train lint format docs results clean
 
 $(READY): requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed" if sys.version_info < (3, 11) else 0)'
@@ -26,6 +26,10 @@ test: lint
 
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# Every run behind docs/results.md, which takes many hours; stopped, it goes on when started again.
+results: $(READY)
+	$(BIN)/python experiments/results.py
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

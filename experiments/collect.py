@@ -14,13 +14,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from sacbbf.bench.grouping import group_names
+from sacbbf.bench.grouping import command, full_name
 from sacbbf.bench.run_scores import RunScore, find_runs, read_run
 from sacbbf.disk.files import write_atomically
 
 COLUMNS = (
     "agent", "game", "seed", "score", "standard_error", "steps", "updates", "wall_seconds", "threads", "cpu",
-    "random", "random_error", "blind", "blind_error", "returns",
+    "random", "random_error", "blind", "blind_error", "command", "returns",
 )  # fmt: skip
 
 
@@ -37,8 +37,7 @@ def collect(directory: Path, out: Path) -> int:
     """Write the scores of all finished runs below a directory; returns how many there are."""
     found = [read_run(path) for path in find_runs(directory)]
     runs = [run for run in found if isinstance(run, RunScore) and run.finished]
-    names = group_names([run.config for run in runs])
-    lines = [line(name, run) for name, run in zip(names, runs, strict=True)]
+    lines = [line(run) for run in runs]
     lines.sort(key=lambda entry: (entry["game"], entry["agent"], entry["seed"]))
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n", restval="")
@@ -49,13 +48,13 @@ def collect(directory: Path, out: Path) -> int:
     return len(lines)
 
 
-def line(agent: str, run: RunScore) -> dict[str, Any]:
-    """Return a run's line."""
+def line(run: RunScore) -> dict[str, Any]:
+    """Return a run's line; its agent's name has every setting that differs from the preset."""
     result = run.result
     played = {name: round(score, 4) for name, (score, _) in run.baselines.items()}
     played |= {f"{name}_error": round(error, 4) for name, (_, error) in run.baselines.items()}
     return {
-        "agent": agent,
+        "agent": full_name(run.config),
         "game": run.config.env,
         "seed": run.config.seed,
         "score": result["score"],
@@ -66,6 +65,7 @@ def line(agent: str, run: RunScore) -> dict[str, Any]:
         "threads": result["machine"]["threads"],
         "cpu": result["machine"]["cpu"],
         **played,
+        "command": command(run.config),
         "returns": json.dumps(result["returns"], separators=(",", ":")),
     }
 

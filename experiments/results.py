@@ -14,14 +14,14 @@ import shlex
 import subprocess
 import sys
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from collect import collect
 
 from sacbbf.bench.aggregate import Sampling
-from sacbbf.bench.report.contents import build
+from sacbbf.bench.report.contents import Report, build
 from sacbbf.bench.report.markdown import tables
 from sacbbf.bench.report.plots import write_plots
 from sacbbf.bench.scores import read_scores
@@ -41,6 +41,7 @@ class Section:
     title: str
     commands: tuple[str, ...]
     words: str  # what was asked, and what came out
+    compared: tuple[str, ...] = ()  # agents that are set side by side with each of the others
 
     @property
     def runs(self) -> Path:
@@ -50,7 +51,8 @@ class Section:
     @property
     def raw(self) -> list[Path]:
         """Its raw scores: its own runs', and what other commands wrote."""
-        return sorted((RESULTS / "raw").glob(f"{self.name}.csv")) + sorted((RESULTS / "raw").glob(f"{self.name}+*.csv"))
+        folder = RESULTS / "raw"
+        return [*folder.glob(f"{self.name}.csv"), *sorted(folder.glob(f"{self.name}+*.csv"))]
 
     @property
     def figure(self) -> Path:
@@ -80,7 +82,13 @@ def read() -> tuple[str, list[Section]]:
     """Return the page's first words and its sections."""
     found: dict[str, Any] = tomllib.loads((RESULTS / "sections.toml").read_text())
     sections = [
-        Section(entry["name"], entry["title"], tuple(entry["commands"]), entry["words"].strip())
+        Section(
+            entry["name"],
+            entry["title"],
+            tuple(entry["commands"]),
+            entry["words"].strip(),
+            tuple(entry.get("compared", ())),
+        )
         for entry in found["section"]
     ]
     return found["words"].strip(), sections
@@ -114,11 +122,21 @@ def page(intro: str, sections: list[Section]) -> str:
         parts += [f"## {section.title}", section.words, "\n".join(f"    {line}" for line in section.commands)]
         if section.raw:
             names = ", ".join(f"`{path.relative_to(TOP)}`" for path in section.raw)
-            found = tables(build(read_scores(section.raw), Sampling()))
-            parts += [f"Raw scores: {names}.", *(f"#{part}" if part.startswith("## ") else part for part in found)]
+            parts.append(f"Raw scores: {names}.")
+            parts += [f"#{part}" if part.startswith("## ") else part for part in tables(report_on(section))]
         if section.figure.exists():
             parts.append(f"![Learning curves](figures/{section.figure.name})")
     return "\n\n".join(parts) + "\n"
+
+
+def report_on(section: Section) -> Report:
+    """Return the report on a section's raw scores, with the pairs of agents that it compares."""
+    report = build(read_scores(section.raw), Sampling())
+    if report.pooled is None or not section.compared:
+        return replace(report, pooled=None)
+    chosen = set(section.compared)
+    pairs = tuple(pair for pair in report.pooled.improvements if chosen & {pair.first, pair.second})
+    return replace(report, pooled=replace(report.pooled, improvements=pairs))
 
 
 if __name__ == "__main__":

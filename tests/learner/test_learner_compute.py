@@ -9,7 +9,7 @@ from learners import ACTIONS, BATCH, SHAPES, config, make_batch, make_learner, m
 
 from sacbbf.learner import learner as learner_module
 from sacbbf.learner.learner import Learner
-from sacbbf.learner.noise import NoNoise
+from sacbbf.learner.noise import Noise, NoNoise
 from sacbbf.networks import AgentNetwork
 
 # --- states encoded -----------------------------------------------------------------------------------------
@@ -111,3 +111,23 @@ def test_dtypes_are_explicit():
         assert again.update(make_batch(SHAPES["grid"]), beta=0.01).terms.total.dtype == torch.float32
     finally:
         torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize(("behaviour", "offsets"), [("paper", 9), ("released", 8)])
+def test_images_are_cropped_at_the_behaviours_offsets(behaviour, offsets):
+    asked = []
+
+    class Recording(Noise):
+        def integers(self, high, shape):
+            asked.append(high)
+            return super().integers(high, shape)
+
+    shape = SHAPES["nature"]
+    learner = Learner(
+        config("nature", behaviour=behaviour, loss={"augment": True}),
+        shape,
+        ACTIONS,
+        noise=Recording(torch.Generator()),
+    )
+    learner.update(make_batch(shape), beta=0.1)
+    assert asked == [offsets]

@@ -19,8 +19,7 @@ from sacbbf.run.settings import RunConfig, differences, resolve
 
 HARDWARE = ("device", "threads", "settings.compute.compile", "settings.compute.frames_on_device")
 RECORDING = (
-    "log_every", "diagnose_every", "checkpoint.", "eval.every", "eval.parallel",
-    "eval.baselines",
+    "log_every", "diagnose_every", "checkpoint.", "eval.every", "eval.parallel", "eval.baselines",
 )  # fmt: skip
 WORDS = ("env", "agent", "size", "steps", "seed", "device")  # that a command gives before any other setting
 ANY_GAME = "Pong"
@@ -72,6 +71,12 @@ def group_names(configs: Sequence[RunConfig]) -> list[str]:
         name if len(meanings[name]) == 1 else _name(title, changed, len(changed))
         for name, (title, changed) in zip(short, found, strict=True)
     ]
+
+
+def full_name(config: RunConfig) -> str:
+    """Return the name of a run's agent with every change spelled out."""
+    changed = changes(config)
+    return _name(_title(config), changed, len(changed))
 
 
 def _title(config: RunConfig) -> str:

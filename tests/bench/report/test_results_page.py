@@ -1,0 +1,79 @@
+"""The page of results is what its raw scores and sections give, and raw scores are what runs hold."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import shlex
+from pathlib import Path
+
+import pytest
+from made_runs import make_config, write_run
+
+from sacbbf.bench.scores import read_scores
+from sacbbf.commands.sweep import SweepArgs
+
+TOP = Path(__file__).parents[3]
+MACHINE = {"cpu": "some CPU", "threads": 1}
+
+
+@pytest.fixture
+def experiments(monkeypatch):
+    monkeypatch.syspath_prepend(TOP / "experiments")
+    return importlib.import_module("results"), importlib.import_module("collect")
+
+
+def test_the_page_is_what_its_raw_scores_give(experiments):
+    results, _ = experiments
+    assert (TOP / "docs" / "results.md").read_text() == results.page(*results.read())
+
+
+def test_a_page_shows_new_scores_and_the_pairs_that_are_asked_for(experiments, tmp_path, monkeypatch):
+    results, _ = experiments
+    (tmp_path / "raw").mkdir()
+    monkeypatch.setattr(results, "RESULTS", tmp_path)
+    monkeypatch.setattr(results, "TOP", tmp_path)
+    rows = [
+        f"{agent},CartPole-v1,{seed},{score + seed}"
+        for agent, score in (("A", 9), ("B", 5), ("C", 2))
+        for seed in (0, 1)
+    ]
+    (tmp_path / "raw" / "some.csv").write_text("\n".join(["agent,game,seed,score", *rows]))
+    section = results.Section("some", "Some runs", ("sacbbf list",), "Words.", ("A",))
+    page = results.page("First words.", [section])
+    assert "## Some runs" in page and "    sacbbf list" in page and "| CartPole-v1 | A | **9.5** |" in page
+    assert "\n| A | B | " in page and "\n| A | C | " in page
+    assert "| B | C |" not in page
+
+
+def test_every_command_is_one_that_can_be_run(experiments):
+    results, _ = experiments
+    import tyro
+
+    _, sections = results.read()
+    commands = [command for section in sections for command in section.commands]
+    assert len(commands) > 5
+    for command in commands:
+        program, name, *words = shlex.split(command)
+        assert (program, name) == ("sacbbf", "sweep")
+        assert tyro.cli(SweepArgs, args=words).directory.parts[:2] == ("results", "runs")
+
+
+def test_raw_scores_hold_all_that_a_report_needs(experiments, tmp_path):
+    _, collect = experiments
+    played = {"random": {"score": 3.5, "standard_error": 0.3}, "blind": {"score": 5.4, "standard_error": 0.2}}
+    rest = {"machine": MACHINE, "returns": [1.0, 2.0], "baselines": played}
+    changes = {"loss": {"variance_reduction": False}, "schedule": {"beta_start": 0.5, "gamma_end": 0.9, "warmup": 99}}
+    for seed in (0, 1):
+        config = make_config("MinAtar/SpaceInvaders-v1", seed, size="tiny", changes=changes)
+        write_run(tmp_path / "runs" / str(seed), config, 7.0 + seed, **rest)
+    assert collect.collect(tmp_path / "runs", tmp_path / "raw.csv") == 2
+    lines = list(csv.DictReader((tmp_path / "raw.csv").open()))
+    assert [line["score"] for line in lines] == ["7.0", "8.0"]
+    assert "--schedule.warmup 99" in lines[1]["command"] and "--seed 1" in lines[1]["command"]
+    (agent,) = read_scores([tmp_path / "raw.csv"]).agents
+    assert all(
+        f"{word}=" in agent.name for word in ("loss.variance_reduction", "schedule.beta_start", "schedule.warmup")
+    )
+    (direct,) = read_scores([tmp_path / "runs"]).agents
+    assert agent.scores == direct.scores and agent.played == direct.played
