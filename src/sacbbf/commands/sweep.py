@@ -15,6 +15,7 @@ from sacbbf.presets import SIZES, SizeName
 from sacbbf.run.stop import Stop, ending_cleanly
 from sacbbf.sweep.directory import SweepDirectory
 from sacbbf.sweep.drive import Driver, Totals
+from sacbbf.sweep.reuse import reuse
 from sacbbf.sweep.spec import (
     Cell,
     Spec,
@@ -125,6 +126,9 @@ def carry_out(directory: SweepDirectory, spec: Spec, args: Workers, console: Con
     directory.begin(spec)
     cells = spec.cells()
     directory.try_again(cells)
+    if args.reuse is not None:
+        taken = reuse(directory, spec, cells, args.reuse)
+        console.print(f"{len(taken)} of {len(cells)} cells taken from {args.reuse}", highlight=False, markup=False)
     states = sweep_states(directory, cells)
     open_cells = [state.cell for state in states if state.state != "finished"]
     stop = Stop()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import torch
@@ -33,6 +34,9 @@ class Workers:
     default as many as fit the cluster; slurm: the array's limit, by default none."""
     retries: int = 2
     """How often a cell may fail in a row without getting on before it is given up; the rest goes on."""
+    reuse: Path | None = None
+    """A directory of runs: those that are finished and have the very settings of a cell are copied, not trained
+    again."""
     per_gpu: int = 1
     """Cells that share a GPU."""
     cpus_per_run: int | None = None
@@ -46,13 +50,15 @@ class Workers:
 
 
 def check_workers(args: Workers) -> None:
-    """Raise UsageError for numbers that make no sense."""
+    """Raise UsageError for what makes no sense."""
     for name, least in (("retries", 0), ("workers", 1), ("per_gpu", 1), ("cpus_per_run", 1)):
         number = getattr(args, name)
         if number is not None and number < least:
             raise UsageError(f"{name} = {number}: must be at least {least}")
     if not args.slurm_hours > 0:
         raise UsageError(f"slurm_hours = {args.slurm_hours}: must be above 0")
+    if args.reuse is not None and not args.reuse.is_dir():
+        raise UsageError(f"reuse = {args.reuse}: must be a directory that holds runs")
 
 
 def device_of(args: Workers) -> str:

@@ -1,0 +1,58 @@
+"""Finished runs of other sweeps that are cells of this one too: copied, not trained again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Hashable, Sequence
+from pathlib import Path
+
+from sacbbf.bench.run_scores import find_runs
+from sacbbf.config import flatten
+from sacbbf.errors import UsageError
+from sacbbf.run.records import RunDirectory
+from sacbbf.run.settings import RunConfig, from_toml
+from sacbbf.run.train import FREE
+from sacbbf.sweep.directory import SweepDirectory
+from sacbbf.sweep.spec import Cell, Spec, configuration
+
+
+def reuse(directory: SweepDirectory, spec: Spec, cells: Sequence[Cell], source: Path) -> list[Cell]:
+    """Copy finished runs below `source` that have the very configuration of a cell; returns the cells so finished.
+
+    Cells that have a run already, finished or not, are left alone.
+    """
+    wanted = {_key(configuration(spec, cell)): cell for cell in cells if not directory.run(cell).path.exists()}
+    found = []
+    for path in find_runs(source):
+        cell = wanted.get(_finished(path)) if wanted else None
+        if cell is not None:
+            del wanted[_key(configuration(spec, cell))]
+            _copy(path, directory.run(cell).path)
+            found.append(cell)
+    return found
+
+
+def _finished(path: Path) -> Hashable:
+    """What tells a finished run from others; None if it is not finished, or cannot be read."""
+    run = RunDirectory(path)
+    try:
+        result = run.read_result()
+        return _key(from_toml(run.config)) if result is not None and result.get("finished") else None
+    except UsageError:
+        return None
+
+
+def _key(config: RunConfig) -> Hashable:
+    return tuple(sorted((name, value) for name, value in flatten(config).items() if name not in FREE))
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a run; a folder of this name appears only when all of it is there."""
+    part = target.with_name(f".{target.name}.{os.getpid()}")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        shutil.copytree(source, part)
+        part.rename(target)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)

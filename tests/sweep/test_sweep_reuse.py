@@ -1,0 +1,70 @@
+"""Finished runs of another sweep are copied into cells that have the very same settings."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from small_sweep import assert_alike, begun, small_spec, snapshot, words_of
+
+from sacbbf.cli import run
+from sacbbf.sweep.directory import SweepDirectory
+from sacbbf.sweep.reuse import reuse
+from sacbbf.sweep.status import sweep_states
+
+
+def states(directory, spec):
+    return [state.state for state in sweep_states(directory, spec.cells())]
+
+
+def test_a_sweep_takes_over_what_another_has_finished(tmp_path, undisturbed, capsys):
+    before = snapshot(undisturbed.path)
+    path = tmp_path / "sweep"
+    assert run(["sweep", str(path), *words_of(small_spec(3)), "--reuse", str(undisturbed.path)]) == 0
+    assert "3 of 3 cells taken from" in capsys.readouterr().out.replace("\n", " ")
+    directory = SweepDirectory(path)
+    assert_alike(directory, undisturbed, small_spec(3).cells())
+    assert snapshot(undisturbed.path) == before
+
+
+def test_other_settings_and_unfinished_runs_are_not_taken(tmp_path, undisturbed):
+    other = small_spec(2, settings={**small_spec().settings, "replay.batch_size": 5})
+    assert reuse(begun(tmp_path / "other", other), other, other.cells(), undisturbed.path) == []
+    more_threads = small_spec(2, threads=2)  # its last bits would differ
+    directory = begun(tmp_path / "threads", more_threads)
+    assert reuse(directory, more_threads, more_threads.cells(), undisturbed.path) == []
+    spec = small_spec(2)
+    directory = begun(tmp_path / "half", spec)
+    assert len(reuse(directory, spec, spec.cells(), undisturbed.path)) == 2
+    result = directory.run(spec.cells()[0]).result
+    result.write_text(json.dumps(json.loads(result.read_text()) | {"finished": False}))
+    again = begun(tmp_path / "again", spec)
+    assert reuse(again, spec, spec.cells(), directory.path) == [spec.cells()[1]]
+    assert states(again, spec) == ["waiting", "finished"]
+
+
+def test_checkpoints_and_parallel_evaluation_do_not_matter(tmp_path, undisturbed):
+    spec = small_spec(1, settings={**small_spec().settings, "checkpoint.every": 50, "eval.parallel": 1})
+    assert len(reuse(begun(tmp_path / "sweep", spec), spec, spec.cells(), undisturbed.path)) == 1
+
+
+def test_cells_that_have_a_run_are_left_alone(tmp_path, undisturbed):
+    spec = small_spec(2)
+    directory = begun(tmp_path / "sweep", spec)
+    first, second = spec.cells()
+    directory.run(first).path.mkdir(parents=True)
+    assert reuse(directory, spec, spec.cells(), undisturbed.path) == [second]
+    assert not list(directory.run(first).path.iterdir())
+    assert not list(directory.path.rglob(".*"))
+
+
+@pytest.mark.parametrize(
+    "words", [["sweep", "SWEEP"], ["reproduce", "annealing", "--scale", "minatar", "--out", "SWEEP"]]
+)
+def test_a_missing_source_is_named_and_nothing_is_written(tmp_path, capsys, words):
+    path = tmp_path / "sweep"
+    given = [str(path) if word == "SWEEP" else word for word in words]
+    games = words_of(small_spec()) if words[0] == "sweep" else []
+    assert run([*given, *games, "--reuse", str(tmp_path / "nowhere")]) == 2
+    assert "nowhere: must be a directory that holds runs" in capsys.readouterr().err
+    assert not path.exists()
