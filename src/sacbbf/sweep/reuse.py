@@ -25,9 +25,8 @@ def reuse(directory: SweepDirectory, spec: Spec, cells: Sequence[Cell], source: 
     wanted = {_key(configuration(spec, cell)): cell for cell in cells if not directory.run(cell).path.exists()}
     found = []
     for path in find_runs(source):
-        cell = wanted.get(_finished(path)) if wanted else None
+        cell = wanted.pop(_finished(path), None)
         if cell is not None:
-            del wanted[_key(configuration(spec, cell))]
             _copy(path, directory.run(cell).path)
             found.append(cell)
     return found

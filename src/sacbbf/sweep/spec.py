@@ -15,9 +15,19 @@ from sacbbf import games
 from sacbbf.envs import EnvSettings, EnvSpec, known_environments
 from sacbbf.errors import UsageError
 from sacbbf.presets import AGENTS, BASELINES, SIZES, SizeName
-from sacbbf.run.settings import RunConfig, Settings, Value, check_fit, check_run, configure, default_size, read_spec
+from sacbbf.run.settings import (
+    GIVEN_APART,
+    RunConfig,
+    Settings,
+    Value,
+    check_fit,
+    check_run,
+    configure,
+    default_size,
+    read_spec,
+)
 
-NOT_TO_SET = ("env", "agent", "seed", "device", "threads")  # have options of their own
+NOT_TO_SET = (*GIVEN_APART, "threads")  # have options of their own
 LEVELS = 3  # folders of a cell's name
 SUBSET = 5  # games of the paper's ablations
 
