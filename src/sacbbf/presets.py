@@ -34,6 +34,7 @@ class Size:
     threads: int  # CPU threads for PyTorch; 0: as many as PyTorch likes
     changes: Changes = field(default_factory=dict)
     by_kind: dict[Kind, Changes] = field(default_factory=dict)
+    tuned: dict[tuple[Kind, AgentName], Changes] = field(default_factory=dict)  # found by search; see docs/results.md
 
 
 SIZES: dict[SizeName, Size] = {
@@ -93,6 +94,7 @@ def preset(
     config = change(config, {"loss": {"augment": config.loss.augment and kind == "image"}})
     for changes in (chosen.changes, chosen.by_kind.get(kind, {})):
         config = change(config, fitting(changes, config))
+    config = change(config, chosen.tuned.get((kind, agent), {}))
     if replay_ratio is not None:
         config = change(config, {"schedule": {"replay_ratio": replay_ratio}})
     config = for_budget(config, steps)

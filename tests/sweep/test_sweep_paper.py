@@ -25,6 +25,7 @@ GAMES = {
     "rr-scaling": ("KungFuMaster", "Gopher", "Krull", "Asterix", "Qbert"),
     "main": games.GAMES,
 }
+GAMES["expectations"] = GAMES["behaviour"] = GAMES["variance-reduction"]  # ours, on the same games
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -44,12 +45,15 @@ def test_columns_differ_in_what_the_table_compares(table):
         schedule = config.settings.schedule
         reduced = config.agent == "sac-bbf" and config.settings.loss.variance_reduction
         kept = (config.agent, schedule.replay_ratio, reduced, config.eval.greedy)
-        found[variant.name] = (*kept, schedule.beta_end)
+        loss = config.settings.loss
+        others = [*(["gradient"] * (loss.policy_gradient == "expected")), *(["backup"] * (loss.backup == "expected"))]
+        others += ["released"] * (config.settings.behaviour == "released")
+        found[variant.name] = (*kept, schedule.beta_end, *others)
     assert (
         found
         == {
             "main": {
-                "SAC-Discrete": ("sac-discrete", 1, False, False, 0.0),
+                "SAC-Discrete": ("sac-discrete", 1, False, False, 0.0, "gradient", "backup"),
                 "SR-SPR-RR16": ("sr-spr", 16, False, False, 0.0),
                 "BBF-RR8": ("bbf", 8, False, False, 0.0),
                 "BBF-RR2": ("bbf", 2, False, False, 0.0),
@@ -69,6 +73,16 @@ def test_columns_differ_in_what_the_table_compares(table):
                 "BBF-RR8": ("bbf", 8, False, False, 0.0),
                 "SAC-BBF-RR2": ("sac-bbf", 2, True, False, 0.0),
                 "SAC-BBF-RR4": ("sac-bbf", 4, True, False, 0.0),
+            },
+            "expectations": {
+                "SAC-BBF": ("sac-bbf", 2, True, False, 0.0),
+                "SAC-BBF-expected-gradient": ("sac-bbf", 2, True, False, 0.0, "gradient"),
+                "SAC-BBF-expected-backup": ("sac-bbf", 2, True, False, 0.0, "backup"),
+                "SAC-BBF-expected-both": ("sac-bbf", 2, True, False, 0.0, "gradient", "backup"),
+            },
+            "behaviour": {
+                "SAC-BBF": ("sac-bbf", 2, True, False, 0.0),
+                "SAC-BBF-released": ("sac-bbf", 2, True, False, 0.0, "released"),
             },
         }[table]
     )

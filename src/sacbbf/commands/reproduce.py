@@ -34,11 +34,13 @@ class ReproduceArgs(Workers):
 
     main: every agent on all 26 games; variance-reduction: SAC-BBF without and with it; annealing: constant beta,
     evaluated greedily and by sampling, against annealed beta; rr-scaling: BBF and SAC-BBF by replay ratio; timing:
-    acting and training time of both on this machine. Stopped at any moment, it goes on when started again.
+    acting and training time of both on this machine. Beyond the paper: expectations, policy gradient and backup
+    sampled or exact; behaviour, the paper's agent and the one that was released. Stopped at any moment, it goes on when
+    started again.
     """
 
     table: Annotated[
-        Literal["main", "variance-reduction", "annealing", "rr-scaling", "timing"],
+        Literal["main", "variance-reduction", "annealing", "rr-scaling", "expectations", "behaviour", "timing"],
         tyro.conf.Positional,
         tyro.conf.arg(metavar="TABLE"),
     ] = tyro.MISSING

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from sacbbf.learner.noise import Noise
@@ -29,24 +27,26 @@ def random_shift(images: torch.Tensor, offsets: torch.Tensor, pad: int = PAD) ->
     """Crop images (N, C, H, W), padded by edge replication, at offsets (N, 2) in 0 .. 2 * pad, (row, column).
 
     Works on any dtype, so that uint8 frames are shifted before they grow to float, and leaves the result in
-    channels-last layout. Nothing is really padded: every pixel is looked up at its clamped source, all of its
-    channels as one word where they fit one.
+    channels-last layout. Crops are windows on the padded images, a pixel's channels one word where they fit one, so
+    that whole rows are copied.
     """
     count, channels, height, width = images.shape
-    kind: dict[str, Any] = {"dtype": torch.int32, "device": images.device}
-    shifts = offsets.to(torch.int32) - pad
-    rows = (torch.arange(height, **kind) + shifts[:, :1]).clamp_(0, height - 1)  # (N, H)
-    columns = (torch.arange(width, **kind) + shifts[:, 1:]).clamp_(0, width - 1)  # (N, W)
-    rows.add_(torch.arange(count, **kind)[:, None] * height).mul_(width)
-    sources = (rows[:, :, None] + columns[:, None, :]).view(-1)  # (N * H * W,)
-    pixels = images.new_empty(count * height * width, channels)
+    tall, wide = height + 2 * pad, width + 2 * pad
+    rows, columns = slice(pad, pad + height), slice(pad, pad + width)
+    padded = images.new_empty(count, tall, wide, channels)
     for number, plane in enumerate(images.unbind(1)):  # much faster than one copy of the permuted images
-        pixels[:, number].view(count, height, width).copy_(plane)
+        padded[:, rows, columns, number].copy_(plane)
     word = WORDS.get(channels * images.element_size())
-    if word is not None:
-        pixels = pixels.view(word)
-    shifted = pixels.index_select(0, sources).view(images.dtype)
-    return shifted.view(count, height, width, channels).permute(0, 3, 1, 2)
+    pixels = padded if word is None else padded.view(word)
+    pixels[:, rows, :pad] = pixels[:, rows, pad : pad + 1]
+    pixels[:, rows, -pad:] = pixels[:, rows, -pad - 1 : -pad]
+    pixels[:, :pad] = pixels[:, pad : pad + 1]
+    pixels[:, -pad:] = pixels[:, -pad - 1 : -pad]
+    depth = pixels.shape[3]
+    starts = count * tall * wide - (height - 1) * wide - (width - 1)  # pixels that a window may begin at
+    windows = pixels.as_strided((starts, height, width, depth), (depth, wide * depth, depth, 1))
+    corners = (torch.arange(count, device=images.device) * tall + offsets[:, 0]) * wide + offsets[:, 1]
+    return windows[corners].view(images.dtype).view(count, height, width, channels).permute(0, 3, 1, 2)
 
 
 def brightness(normal: torch.Tensor) -> torch.Tensor:

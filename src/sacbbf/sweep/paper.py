@@ -1,4 +1,4 @@
-"""The paper's tables as sweeps: games, agents, settings and seeds of each, at the paper's scale or below it."""
+"""The paper's tables, and two of ours, as sweeps: games, agents, settings and seeds, at the paper's scale or below."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sacbbf import games
 from sacbbf.presets import SIZES, Kind, SizeName, preset
 from sacbbf.sweep.spec import Spec, Variant, paper_subset, parse_games
 
-TableName = Literal["main", "variance-reduction", "annealing", "rr-scaling"]
+TableName = Literal["main", "variance-reduction", "annealing", "rr-scaling", "expectations", "behaviour"]
 ScaleName = Literal["paper", "laptop", "minatar"]
 
 
@@ -66,6 +66,20 @@ def _rr_scaling(scale: Scale) -> list[Variant]:
     return [_ratio("bbf", 2, scale), _ratio("bbf", 8, scale), _ratio("sac-bbf", 2, scale), _ratio("sac-bbf", 4, scale)]
 
 
+def _expectations(scale: Scale) -> list[Variant]:
+    gradient, backup = {"loss.policy_gradient": "expected"}, {"loss.backup": "expected"}
+    return [
+        Variant("sac-bbf", label="SAC-BBF"),
+        Variant("sac-bbf", gradient, "SAC-BBF-expected-gradient"),
+        Variant("sac-bbf", backup, "SAC-BBF-expected-backup"),
+        Variant("sac-bbf", {**gradient, **backup}, "SAC-BBF-expected-both"),
+    ]
+
+
+def _behaviour(scale: Scale) -> list[Variant]:
+    return [Variant("sac-bbf", label="SAC-BBF"), Variant("sac-bbf", {"behaviour": "released"}, "SAC-BBF-released")]
+
+
 def _ratio(agent: str, paper: int, scale: Scale) -> Variant:
     ratio = scale.replay_ratio(paper)
     return Variant(agent, {"replay_ratio": ratio}, f"{agent.upper()}-RR{ratio}")
@@ -73,7 +87,7 @@ def _ratio(agent: str, paper: int, scale: Scale) -> Variant:
 
 @dataclass(frozen=True)
 class PaperTable:
-    """A table of the paper: what it compares, on which games."""
+    """A table of the paper, or one beyond it: what it compares, on which games."""
 
     variants: Callable[[Scale], list[Variant]]
     subset: int | None  # seed of the draw of five games; None: all 26
@@ -84,11 +98,13 @@ TABLES: dict[TableName, PaperTable] = {
     "variance-reduction": PaperTable(_variance_reduction, 3),
     "annealing": PaperTable(_annealing, 2),
     "rr-scaling": PaperTable(_rr_scaling, 1),
+    "expectations": PaperTable(_expectations, 3),  # beyond the paper, on the games of its variance reduction
+    "behaviour": PaperTable(_behaviour, 3),
 }
 
 
 def table_spec(table: TableName, scale_name: ScaleName = "paper") -> Spec:
-    """Return a table of the paper as a sweep."""
+    """Return a table as a sweep."""
     scale, wanted = SCALES[scale_name], TABLES[table]
     if scale.games is not None:
         envs = parse_games(scale.games)
