@@ -86,8 +86,8 @@ def run(job: Job) -> dict[str, object]:
     }
 
 
-def main() -> None:
-    """Run what is not in the table yet, two at a time."""
+def make_parser() -> argparse.ArgumentParser:
+    """Return what reads the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--games", default="minatar")
@@ -98,7 +98,12 @@ def main() -> None:
     parser.add_argument("--exploration", type=float, nargs="+", default=[0.1])
     parser.add_argument("--hidden", type=int, nargs="+", default=[64])
     parser.add_argument("--workers", type=int, default=2)
-    args = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    """Run what is not in the table yet, two at a time."""
+    args = make_parser().parse_args()
     done = read(args.out)
     several = max(map(len, (args.learning_rate, args.exploration, args.hidden))) > 1
     jobs = [

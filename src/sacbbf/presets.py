@@ -77,6 +77,9 @@ SIZES: dict[SizeName, Size] = {
             # Returns of some hundred, as in classic control: atoms and entropy bonus on a scale ten times larger.
             "vector": {"network": {"v_max": 100.0}, "schedule": {"beta_start": 1.0, "reset_every": 40_000}},
         },
+        tuned={
+            ("grid", "sac-bbf"): {"schedule": {"beta_start": 0.1, "gamma_end": 0.997, "reset_every": 0}},
+        },
     ),
 }
 

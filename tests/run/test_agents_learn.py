@@ -11,7 +11,7 @@ from sacbbf.presets import Changes, change
 from sacbbf.run.settings import EvalConfig, RunConfig, resolve
 from toys import run_quietly
 
-STEPS = {"sac-bbf": 700, "sac-discrete": 800}  # 600 for the others
+STEPS = {"sac-bbf": 900, "sac-discrete": 800}  # 600 for the others
 
 
 def small_run(agent: str, seed: int = 0, extra: Changes | None = None) -> RunConfig:
@@ -29,7 +29,7 @@ def small_run(agent: str, seed: int = 0, extra: Changes | None = None) -> RunCon
         "schedule": {"warmup": 64, "reset_every": 0},
     }
     own: dict[str, Changes] = {
-        "sac-bbf": {"loss": {"spr_steps": 2}, "schedule": {"beta_start": 0.1}},
+        "sac-bbf": {"network": {"width_scale": 1.0}, "loss": {"spr_steps": 2}, "schedule": {"beta_start": 0.1}},
         "sac-discrete": {"loss": {"target_entropy": 0.3}, "replay": {"batch_size": 32}},
     }
     exploring: Changes = {"acting": {"epsilon_end": 0.1, "epsilon_decay": 200}}

@@ -117,7 +117,7 @@ def test_what_is_measured_is_the_online_network_without_noise(agent):
             want = network.q_logits(network.q_features(network.encode(states)))
             want = want.squeeze(-1) if agent == "drq-eps" else want.softmax(-1) @ training.learner.atoms
     torch.testing.assert_close(q, want)
-    assert layers["encoder"].shape == (10, 32) and layers["hidden"].shape == (10, 16)
+    assert layers["encoder"].shape == (10, 2) and layers["hidden"].shape == (10, 16)
     assert (layers["hidden"] >= 0).all() and (logits is None) == (agent in ("der", "drq-eps"))
 
 

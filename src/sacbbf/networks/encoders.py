@@ -125,22 +125,22 @@ class NatureEncoder(Encoder):
 
 
 class GridEncoder(Encoder):
-    """For small grids such as 10x10xC: conv3x3 to 16 channels, then a dense layer of 128 units, times `width_scale`.
+    """For small grids such as 10x10xC: conv3x3 to 16 channels, then conv3x3 with stride 2 to 8, times `width_scale`.
 
-    Every cell matters in such a grid, so nothing is pooled; the dense layer makes the latent a vector, which
-    the transition model predicts far more cheaply than an image of the same resolution.
+    The latent stays a map of the grid at half its resolution. A dense latent is cheaper to predict, but agents learned
+    far less from it (docs/performance.md).
     """
 
     def __init__(self, in_shape: Sequence[int], width_scale: float) -> None:
         super().__init__()
-        channels, width = scaled(16, width_scale), scaled(128, width_scale)
-        self.conv = conv3x3(in_shape[0], channels)
-        self.linear = nn.Linear(channels * in_shape[1] * in_shape[2], width)
-        self.out_shape = (width,)
+        channels, out = scaled(16, width_scale), scaled(8, width_scale)
+        self.conv0 = conv3x3(in_shape[0], channels)
+        self.conv1 = nn.Conv2d(channels, out, kernel_size=3, stride=2, padding=1)
+        self.out_shape = (out, -(-in_shape[1] // 2), -(-in_shape[2] // 2))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Map (N, C, H, W) to (N, 128 * width_scale)."""
-        return F.relu_(self.linear(flatten(F.relu_(self.conv(x)))))
+        """Map (N, C, H, W) to (N, 8 * width_scale, ceil(H / 2), ceil(W / 2))."""
+        return F.relu_(self.conv1(F.relu_(self.conv0(x))))
 
 
 class MlpEncoder(Encoder):

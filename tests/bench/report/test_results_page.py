@@ -55,6 +55,13 @@ def test_every_command_is_one_that_can_be_run(experiments):
     assert len(commands) > 5
     for command in commands:
         program, name, *words = shlex.split(command)
+        if program == "python":
+            assert name == "experiments/sb3_dqn.py"
+            assert importlib.import_module("sb3_dqn").make_parser().parse_args(words).out.parts[:2] == (
+                "results",
+                "raw",
+            )
+            continue
         assert (program, name) == ("sacbbf", "sweep")
         assert tyro.cli(SweepArgs, args=words).directory.parts[:2] == ("results", "runs")
 
