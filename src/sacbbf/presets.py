@@ -34,7 +34,7 @@ class Size:
     threads: int  # CPU threads for PyTorch; 0: as many as PyTorch likes
     changes: Changes = field(default_factory=dict)
     by_kind: dict[Kind, Changes] = field(default_factory=dict)
-    tuned: dict[tuple[Kind, AgentName], Changes] = field(default_factory=dict)  # found by search; see docs/results.md
+    tuned: dict[tuple[Kind, AgentName], Changes] = field(default_factory=dict)  # of single agents; docs/results.md
 
 
 SIZES: dict[SizeName, Size] = {
