@@ -151,7 +151,7 @@ class ComputeConfig:
     """Keep replay frames in the device's memory (Atari: 706 MB per 100,000 steps) instead of the host's."""
     share_bootstrap: bool = False
     """Where n <= k, take s_{t+n} from the states that SPR encodes anyway: a sixth less for the target network, but
-    the bootstrap and the prediction target then share their augmentation."""
+    the bootstrap and the prediction target then share their augmentation. Without augmentation it is always done."""
 
 
 @dataclass(frozen=True)

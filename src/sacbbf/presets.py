@@ -78,7 +78,10 @@ SIZES: dict[SizeName, Size] = {
             "vector": {"network": {"v_max": 100.0}, "schedule": {"beta_start": 1.0, "reset_every": 40_000}},
         },
         tuned={
-            ("grid", "sac-bbf"): {"schedule": {"beta_start": 0.1, "gamma_end": 0.997, "reset_every": 0}},
+            ("grid", "sac-bbf"): {
+                "optimiser": {"learning_rate": 1e-3},
+                "schedule": {"beta_start": 0.05, "gamma_end": 0.997, "reset_every": 0},
+            },
         },
     ),
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -30,10 +32,13 @@ def test_encoder_calls_and_samples_per_update(monkeypatch):
 
 
 def shared_and_apart(n: int) -> tuple[list[float], list[int]]:
-    """Totals of an update on real windows with and without sharing, and the states that the target encodes."""
+    """Totals of an update on real windows with and without sharing, and the states that the target encodes.
+
+    Without augmentation a learner shares by itself, unless the batch does not say how far its bootstrap state is.
+    """
     totals, encoded = [], []
     for share in (False, True):
-        learner = make_learner(compute={"share_bootstrap": share}, loss={"augment": False})
+        learner = make_learner(loss={"augment": False})
         real = learner.target.encode
 
         def counting(obs, real=real):
@@ -42,6 +47,7 @@ def shared_and_apart(n: int) -> tuple[list[float], list[int]]:
 
         learner.target.encode = counting  # type: ignore[method-assign]
         batch = make_replay().sample(BATCH, n, 0.99, np.random.default_rng(0))
+        batch = batch if share else dataclasses.replace(batch, bootstrap_step=0)
         totals.append(learner.update(batch, beta=0.01).terms.total.item())
     return totals, encoded
 
@@ -50,6 +56,13 @@ def test_sharing_the_bootstrap_state_saves_a_pass_and_changes_nothing_else():
     totals, encoded = shared_and_apart(n=2)
     assert totals[1] == pytest.approx(totals[0], rel=1e-5)
     assert encoded == [3 * BATCH, 2 * BATCH]
+
+
+@pytest.mark.parametrize(("share", "rows"), [(True, 2), (False, 3)])
+def test_augmented_states_are_shared_only_where_the_setting_says_so(share, rows):
+    learner = make_learner("nature", compute={"share_bootstrap": share}, loss={"augment": True})
+    batch = dataclasses.replace(make_batch(SHAPES["nature"]), bootstrap_step=2)
+    assert learner._bootstrap_row(batch) == rows
 
 
 def test_a_bootstrap_state_beyond_the_predicted_ones_is_not_shared():

@@ -248,7 +248,7 @@ def step_by_step(model: TransitionModel, latent, actions, rescaled: bool):
 
 
 @pytest.mark.parametrize("rescaled", [True, False])
-@pytest.mark.parametrize("latent_shape", [(4, 5, 3), (2, 1, 1), (8,), (1,)])
+@pytest.mark.parametrize("latent_shape", [(8, 6, 6), (4, 5, 3), (2, 1, 1), (8,), (1,)])
 def test_roll_out_and_its_gradient_are_those_of_the_plain_steps(latent_shape, rescaled):
     torch.manual_seed(0)
     model = TransitionModel(latent_shape, 3).double()

@@ -221,8 +221,12 @@ class Learner:
                 network.draw_noise(self.noise.normal)
 
     def _bootstrap_row(self, batch: Batch) -> int:
-        """Row of the batch's states that holds the bootstrap state: its own, or that of the same step for SPR."""
-        if self.config.compute.share_bootstrap and 1 <= batch.bootstrap_step <= self.spr_steps:
+        """Row of the batch's states that holds the bootstrap state: its own, or that of the same step for SPR.
+
+        Without augmentation both are the same picture.
+        """
+        shared = self.config.compute.share_bootstrap or not self.config.loss.augment
+        if shared and 1 <= batch.bootstrap_step <= self.spr_steps:
             return batch.bootstrap_step
         return self.spr_steps + 1
 

@@ -3,11 +3,13 @@
 The model is a layer of the latent joined by the one-hot action, relu, a second layer, relu; layers are 3x3
 convolutions for images, with the action as constant planes, and matrices for vectors. What an action adds to the first
 layer depends on nothing else, so it is computed once for all steps. The roll-out's gradient is written out: weights
-get theirs from all k steps at once, which is faster than step by step.
+get theirs from all k steps at once, which is faster than step by step. On a small map a convolution is one matrix for
+the whole map: many of its entries are zero, and a product with it is still faster.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -20,6 +22,8 @@ from sacbbf.networks.encoders import conv3x3, flatten
 from sacbbf.networks.renormalize import rescale, rescale_gradient
 
 Shape = tuple[int, ...]  # of one latent: (C, H, W) or (D,)
+
+SMALL_MAP = 256  # entries of a map up to which a convolution is computed as one matrix
 
 
 def images(rows: torch.Tensor, shape: Shape) -> torch.Tensor:
@@ -57,6 +61,15 @@ def _conv_backward(
         images(grad, shape), images(rows, shape), weight, None, one, one, one, False, [0, 0], 1, wanted
     )
     return result
+
+
+def as_matrices(weights: Sequence[torch.Tensor], height: int, width: int) -> list[torch.Tensor]:
+    """Matrices (H * W * out, H * W * in) of 3x3 convolutions (out, in, 3, 3) of channels-last rows."""
+    places = height * width
+    one_hot = torch.eye(places, dtype=weights[0].dtype, device=weights[0].device).view(places, 1, height, width)
+    read = F.unfold(one_hot, kernel_size=3, padding=1)  # (from, 9, to): 1 where that tap reads that place
+    matrices = [torch.einsum("oit,qtp->poqi", weight.flatten(2), read) for weight in weights]
+    return [matrix.flatten(2).flatten(0, 1).to(read.dtype) for matrix in matrices]  # autocast would leave bf16
 
 
 class _RollOut(torch.autograd.Function):
@@ -122,18 +135,25 @@ class TransitionModel(nn.Module):
         kind, make = ("conv", conv3x3) if len(self.shape) == 3 else ("linear", nn.Linear)
         self.add_module(f"{kind}0", make(width + num_actions, width))
         self.add_module(f"{kind}1", make(width, width))
+        self.as_matrices = len(self.shape) == 3 and math.prod(self.shape) <= SMALL_MAP
 
     def forward(self, latent: torch.Tensor, actions: torch.Tensor, renormalize: bool) -> torch.Tensor:
         """Latents of this and the next k steps, (k + 1, N, D) flattened, from (N, ...) and actions (k, N)."""
         first, second = (cast("nn.Linear | nn.Conv2d", child) for child in self.children())
         weight0, by_action = first.weight.split([self.shape[0], self.num_actions], dim=1)  # type: ignore[no-untyped-call]
-        if len(self.shape) == 3:
+        weight1, bias1, shape = second.weight, second.bias, self.shape
+        assert bias1 is not None
+        if self.as_matrices:
+            _, height, width = shape
+            weight0, weight1 = as_matrices((weight0, weight1), height, width)
+            bias1, shape = bias1.repeat(height * width), (math.prod(shape),)
+        elif len(shape) == 3:
             weight0 = weight0.contiguous(memory_format=torch.channels_last)
         added = (
             self._added(by_action, first.bias).index_select(0, actions.flatten()).view(*actions.shape, -1)
         )  # (k, N, D)
         rolled: torch.Tensor = _RollOut.apply(  # type: ignore[no-untyped-call]
-            flatten(latent), added, weight0, second.weight, second.bias, self.shape, renormalize
+            flatten(latent), added, weight0, weight1, bias1, shape, renormalize
         )
         return rolled
 
