@@ -80,7 +80,7 @@ SIZES: dict[SizeName, Size] = {
         tuned={
             ("grid", "sac-bbf"): {
                 "optimiser": {"learning_rate": 1e-3},
-                "schedule": {"beta_start": 0.05, "gamma_end": 0.997, "reset_every": 0},
+                "schedule": {"beta_start": 0.05, "gamma_end": 0.997, "reset_every": 40_000},
             },
         },
     ),
