@@ -129,9 +129,7 @@ def test_every_agent_is_within_the_rules_at_every_size(agent, size, kind):
     kept = ("policy", "noisy", "twin_q", "dueling", "num_atoms", "renormalize")
     assert all(getattr(config.network, name) == getattr(published(agent).network, name) for name in kept)
     assert config.loss.augment == (kind == "image" and published(agent).loss.augment)
-    tuned = SIZES[size].tuned.get((kind, agent), {}).get("schedule", {})
-    resets = tuned.get("reset_every", published(agent).schedule.reset_every)  # a size may say that it goes without
-    assert (config.schedule.reset_every > 0) == (resets > 0)
+    assert (config.schedule.reset_every > 0) == (published(agent).schedule.reset_every > 0)
     assert (config.schedule.beta_start > 0) == (agent == "sac-bbf")
 
 

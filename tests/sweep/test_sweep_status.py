@@ -167,7 +167,7 @@ def test_ten_thousand_cells_are_looked_at_in_no_time(tmp_path):
     directory.give_up(cells[5_000], 1, "no luck")
     start = time.process_time()
     states = sweep_states(directory, cells)
-    assert time.process_time() - start < 2  # of CPU time: other work on the machine is not counted
+    assert time.process_time() - start < 1  # of CPU time, which other work on the machine does not stretch
     assert [state.cell for state in states] == cells
     expected = {"finished": 3_000, "failed": 1, "waiting": 6_999}
     assert {name: sum(state.state == name for state in states) for name in expected} == expected
