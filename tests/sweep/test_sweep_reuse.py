@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 from small_sweep import assert_alike, begun, small_spec, snapshot, words_of
@@ -46,6 +47,28 @@ def test_other_settings_and_unfinished_runs_are_not_taken(tmp_path, undisturbed)
 def test_checkpoints_and_parallel_evaluation_do_not_matter(tmp_path, undisturbed):
     spec = small_spec(1, settings={**small_spec().settings, "checkpoint.every": 50, "eval.parallel": 1})
     assert len(reuse(begun(tmp_path / "sweep", spec), spec, spec.cells(), undisturbed.path)) == 1
+
+
+def test_measured_baselines_do_not_matter_but_are_preferred(tmp_path, undisturbed):
+    spec = small_spec(1)
+    (cell,) = spec.cells()
+    source = begun(tmp_path / "source" / "with", spec)
+    reuse(source, spec, [cell], undisturbed.path)
+    config = source.run(cell).config
+    measured, unmeasured = "baselines = true", "baselines = false"
+    assert (measured in config.read_text()) != (unmeasured in config.read_text())
+    config.write_text(config.read_text().replace(measured, unmeasured))
+    taken = begun(tmp_path / "taken", spec)
+    assert reuse(taken, spec, [cell], source.path) == [cell]
+    assert unmeasured in taken.run(cell).config.read_text()
+
+    shutil.copytree(source.path, tmp_path / "source" / "after")
+    better = SweepDirectory(tmp_path / "source" / "after").run(cell).config
+    better.write_text(better.read_text().replace(unmeasured, measured))
+    shutil.copytree(source.path, tmp_path / "source" / "zz")
+    preferred = begun(tmp_path / "preferred", spec)
+    assert reuse(preferred, spec, [cell], tmp_path / "source") == [cell]
+    assert measured in preferred.run(cell).config.read_text()
 
 
 def test_cells_that_have_a_run_are_left_alone(tmp_path, undisturbed):

@@ -20,30 +20,33 @@ from sacbbf.sweep.spec import Cell, Spec, configuration
 def reuse(directory: SweepDirectory, spec: Spec, cells: Sequence[Cell], source: Path) -> list[Cell]:
     """Copy finished runs below `source` that have the very configuration of a cell; returns the cells so finished.
 
-    Cells that have a run already, finished or not, are left alone.
+    Random and blind play may have been measured beside it or not: the agent's numbers do not depend on it, and of two
+    such runs the one that has them is taken. Cells that have a run already, finished or not, are left alone.
     """
     wanted = {_key(configuration(spec, cell)): cell for cell in cells if not directory.run(cell).path.exists()}
+    runs = [(path, config) for path in find_runs(source) if (config := _finished(path)) is not None]
     found = []
-    for path in find_runs(source):
-        cell = wanted.pop(_finished(path), None)
+    for path, config in sorted(runs, key=lambda run: not run[1].eval.baselines):
+        cell = wanted.pop(_key(config), None)
         if cell is not None:
             _copy(path, directory.run(cell).path)
             found.append(cell)
     return found
 
 
-def _finished(path: Path) -> Hashable:
-    """What tells a finished run from others; None if it is not finished, or cannot be read."""
+def _finished(path: Path) -> RunConfig | None:
+    """Return a finished run's configuration; None if it is not finished, or cannot be read."""
     run = RunDirectory(path)
     try:
         result = run.read_result()
-        return _key(from_toml(run.config)) if result is not None and result.get("finished") else None
+        return from_toml(run.config) if result is not None and result.get("finished") else None
     except UsageError:
         return None
 
 
 def _key(config: RunConfig) -> Hashable:
-    return tuple(sorted((name, value) for name, value in flatten(config).items() if name not in FREE))
+    values = flatten(config).items()
+    return tuple(sorted((name, value) for name, value in values if name not in (*FREE, "eval.baselines")))
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -35,8 +35,8 @@ class Workers:
     retries: int = 2
     """How often a cell may fail in a row without getting on before it is given up; the rest goes on."""
     reuse: Path | None = None
-    """A directory of runs: those that are finished and have the very settings of a cell are copied, not trained
-    again."""
+    """A directory of runs: those that are finished and have the very settings of a cell (eval.baselines may differ) are
+    copied, not trained again."""
     per_gpu: int = 1
     """Cells that share a GPU."""
     cpus_per_run: int | None = None
