@@ -145,8 +145,8 @@ class ComputeConfig:
     precision: Literal["float32", "tf32", "bf16"] = "float32"
     """Arithmetic of the networks; tf32 and bf16 are for CUDA only."""
     compile: bool = False
-    """Compile the encoders, online and target, and the rescaling of their latents with torch.compile (of SAC-Discrete
-    the policy's encoder alone); nothing else of an update is compiled. Slow to start, and other last bits."""
+    """Compile an update's passes and losses with torch.compile: faster once it runs, slow to start, other last bits.
+    Needs a C++ compiler, on CUDA Triton."""
     frames_on_device: bool = False
     """Keep replay frames in the device's memory (Atari: 706 MB per 100,000 steps) instead of the host's."""
     share_bootstrap: bool = False

@@ -6,7 +6,7 @@ import pytest
 import torch
 from small_agents import ACTIONS, gradients, parameters, small_batch, small_learner
 
-from sacbbf.learner import learner as learner_module
+from sacbbf.learner import objective
 from sacbbf.learner.learner import Learner
 from sacbbf.learner.noise import Noise
 from sacbbf.learner.passes import OnlinePass, TargetPass
@@ -26,13 +26,13 @@ def test_each_pass_of_an_update_has_noise_of_its_own(agent, monkeypatch):
     seen = {}
 
     def noting(name):
-        real = getattr(learner_module, name)
+        real = getattr(objective, name)
 
         def wrapper(network, *args):
             seen[name] = torch.cat(noise_of(network))
             return real(network, *args)
 
-        monkeypatch.setattr(learner_module, name, wrapper)
+        monkeypatch.setattr(objective, name, wrapper)
 
     for name in ("target_pass", "next_q_logits", "online_pass"):
         noting(name)
@@ -84,10 +84,10 @@ def test_agents_without_noisy_layers_draw_none():
 
 def with_q(monkeypatch, online_n, target_n, online_t) -> None:
     """Let the networks say these Q (B, A, N): online and target at s_{t+n}, online at s_t."""
-    monkeypatch.setattr(learner_module, "next_q_logits", lambda *args: torch.tensor(online_n))
-    monkeypatch.setattr(learner_module, "target_pass", lambda *args: TargetPass(torch.tensor(target_n), None))
+    monkeypatch.setattr(objective, "next_q_logits", lambda *args: torch.tensor(online_n))
+    monkeypatch.setattr(objective, "target_pass", lambda *args: TargetPass(torch.tensor(target_n), None))
     now = OnlinePass(torch.zeros(len(online_t), 1), torch.tensor(online_t), None, None)
-    monkeypatch.setattr(learner_module, "online_pass", lambda *args: now)
+    monkeypatch.setattr(objective, "online_pass", lambda *args: now)
 
 
 SCALAR = {
@@ -150,7 +150,7 @@ def test_without_double_the_online_network_is_not_asked_about_the_next_state(mon
     def refuse(*args):
         raise AssertionError("otrainbow is single")
 
-    monkeypatch.setattr(learner_module, "next_q_logits", refuse)
+    monkeypatch.setattr(objective, "next_q_logits", refuse)
     learner = small_learner("otrainbow")
     update = learner.update(small_batch(learner), beta=0.0)
     assert learner.online.q_value is None and update.terms.q_logits.shape[1:] == (ACTIONS, 11)

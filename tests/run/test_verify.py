@@ -13,8 +13,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from sacbbf.learner import learner as learner_module
-from sacbbf.learner import losses
+from sacbbf.learner import losses, objective
 from sacbbf.learner.learner import Learner
 from sacbbf.networks import agent_network, encoders, latent_model
 from sacbbf.run import reference_case, verify
@@ -87,13 +86,13 @@ def relu_on_predictor_input(learner: Learner, patch: Patch) -> None:
 
 
 def predictor_on_the_target_side(learner: Learner, patch: Patch) -> None:
-    real = learner_module.target_pass
+    real = objective.target_pass
 
     def mutated(network, *args):
         result = real(network, *args)
         return replace(result, projection=network.q_predictor(result.projection))
 
-    patch.setattr(learner_module, "target_pass", mutated)
+    patch.setattr(objective, "target_pass", mutated)
 
 
 def symmetric_pooling_pad(learner: Learner, patch: Patch) -> None:
@@ -143,13 +142,13 @@ def entropy_sign(learner: Learner, patch: Patch) -> None:
 
 def _policy_loss_with_graph(learner: Learner, patch: Patch, loss: Callable) -> None:
     """Replace the sampled policy gradient by `loss(logits, q with its graph, action)`."""
-    real_pass, seen = learner_module.online_pass, {}
+    real_pass, seen = objective.online_pass, {}
 
     def recording(*args):
         seen["pass"] = real_pass(*args)
         return seen["pass"]
 
-    patch.setattr(learner_module, "online_pass", recording)
+    patch.setattr(objective, "online_pass", recording)
     patch.setattr(
         losses,
         "policy_gradient_sampled",
@@ -195,8 +194,8 @@ def no_importance_weight_on_td(learner: Learner, patch: Patch) -> None:
 
 
 def target_from_the_online_network(learner: Learner, patch: Patch) -> None:
-    real = learner_module.target_pass
-    patch.setattr(learner_module, "target_pass", lambda network, *args: real(learner.online, *args))
+    real = objective.target_pass
+    patch.setattr(objective, "target_pass", lambda network, *args: real(learner.online, *args))
 
 
 def argmax_q_for_the_next_action(learner: Learner, patch: Patch) -> None:
@@ -204,13 +203,13 @@ def argmax_q_for_the_next_action(learner: Learner, patch: Patch) -> None:
 
 
 def next_action_from_the_target_policy(learner: Learner, patch: Patch) -> None:
-    real = learner_module.next_policy_logits
-    patch.setattr(learner_module, "next_policy_logits", lambda _, states: real(learner.target, states))
+    real = objective.next_policy_logits
+    patch.setattr(objective, "next_policy_logits", lambda _, states: real(learner.target, states))
 
 
 def target_network_chooses_the_greedy_action(learner: Learner, patch: Patch) -> None:
-    real = learner_module.next_q_logits
-    patch.setattr(learner_module, "next_q_logits", lambda _, states: real(learner.target, states))
+    real = objective.next_q_logits
+    patch.setattr(objective, "next_q_logits", lambda _, states: real(learner.target, states))
 
 
 def spr_factor(learner: Learner, patch: Patch) -> None:

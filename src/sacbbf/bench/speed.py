@@ -125,7 +125,7 @@ class Rounds:
 
 
 def make_subjects(size: SizeName, device: torch.device, compiled: bool = False) -> dict[str, Subject]:
-    """Return SAC-BBF and BBF at a size, one update per call; `compiled`: their encoders by torch.compile."""
+    """Return SAC-BBF and BBF at a size, one update per call; `compiled`: by torch.compile."""
     load = WORKLOADS[size]
     agents: tuple[AgentName, AgentName] = ("sac-bbf", "bbf")
     configs = {name: preset(size, load.kind, 100_000, replay_ratio=1, agent=name) for name in agents}

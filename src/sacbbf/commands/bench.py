@@ -32,7 +32,7 @@ from sacbbf.presets import SIZES, SizeName
 from sacbbf.run.display import Display
 from sacbbf.run.records import write_json
 from sacbbf.run.result import machine, versions
-from sacbbf.run.settings import resolve_device
+from sacbbf.run.settings import check_compiler, resolve_device
 
 ROUNDS: dict[SizeName, int] = {"paper": 7, "laptop": 10, "tiny": 10}
 PER_ROUND: dict[SizeName, int] = {"paper": 1, "laptop": 5, "tiny": 40}  # updates
@@ -61,7 +61,7 @@ class BenchArgs:
     threads: int | None = None
     """CPU threads for PyTorch; by default the size's own, 0: as many as PyTorch likes."""
     compile: bool = False
-    """Compile the encoders, online and target, and nothing else, as --compute.compile does in training."""
+    """Compile an update's passes and losses, as --compute.compile does in training."""
     json: Path | None = None
     """Write all figures to this file too."""
 
@@ -73,6 +73,8 @@ def main(argv: Sequence[str]) -> int:
     if args.repeats < 0:
         raise UsageError(f"repeats = {args.repeats}: must be at least 0")
     device = torch.device(resolve_device(args.device))
+    if args.compile:
+        check_compiler(str(device))
     set_threads(args.size, args.threads)
     repeats = args.repeats or ROUNDS[args.size]
     figures = measure(args.size, device, repeats, args.compile)

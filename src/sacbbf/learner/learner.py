@@ -13,15 +13,14 @@ from numpy.random import Generator
 from sacbbf.behaviour import BEHAVIOURS
 from sacbbf.config import AgentConfig
 from sacbbf.errors import RunFailed
-from sacbbf.learner import losses, sac_discrete, schedules
+from sacbbf.learner import losses, objective, sac_discrete, schedules
 from sacbbf.learner.augment import augment, to_float
 from sacbbf.learner.batches import check_batch, split
 from sacbbf.learner.noise import Noise
 from sacbbf.learner.optimiser import make_optimiser, move_towards
-from sacbbf.learner.passes import next_policy_logits, next_q_logits, online_pass, target_pass
 from sacbbf.learner.resets import reset_network
 from sacbbf.learner.terms import Terms, Update
-from sacbbf.networks import AgentNetwork, Network, TwinNetwork, build_network, compile_network
+from sacbbf.networks import AgentNetwork, Network, TwinNetwork, build_network
 from sacbbf.replay import Replay
 from sacbbf.rules import check_agent
 from sacbbf.seeding import torch_generator
@@ -71,9 +70,12 @@ class Learner:
         self.target.load_state_dict(self.online.state_dict())
         self.target.requires_grad_(False)
         self.optimiser = make_optimiser(config.optimiser, self.online)
+        self._make_goal, self._make_loss = objective.make_goal, objective.make_loss
+        self._compute_sac_discrete = sac_discrete.compute
         if compute.compile:
-            compile_network(self.online)
-            compile_network(self.target)
+            self._make_goal = torch.compile(objective.make_goal, dynamic=False)
+            self._make_loss = torch.compile(objective.make_loss, dynamic=False)
+            self._compute_sac_discrete = torch.compile(sac_discrete.compute, dynamic=False)
         network = config.network
         self.atoms = losses.support(network.num_atoms, network.v_max, self.device)
         self.reset_steps = frozenset(schedules.reset_steps(config.schedule, total_steps, self.behaviour))
@@ -155,49 +157,41 @@ class Learner:
         with self.timer("augmentation"):
             used = batch.states[: max(row, self.spr_steps) + 1]
             states = self.prepare(used)  # (rows * B, ...)
+        loss = self.config.loss
         self._draw_noise(self.target, self.online)
+        gumbel = self._gumbel(size, loss.backup == "sampled")
         with self.timer("target passes"), self.autocast:
-            target = target_pass(self.target, states[size:], size, self.spr_steps, row - 1)
-            state_n = states[row * size : (row + 1) * size]
-            bootstrap, next_logits, next_action = self._bootstrap(self.online, target.q_logits, state_n)
+            goal = self._make_goal(
+                self.online,
+                self.target,
+                states,
+                batch,
+                row=row,
+                steps=self.spr_steps,
+                atoms=self.atoms,
+                loss=loss,
+                gumbel=gumbel,
+            )
         self._draw_noise(self.online)
+        gumbel = self._gumbel(size, self.config.network.policy and loss.policy_gradient == "sampled")
         with self.timer("forward"), self.autocast:
-            online = online_pass(self.online, states[:size], batch.actions[: self.spr_steps])
-        goal = self._goal(bootstrap, batch)
-        taken = losses.select(online.q_logits, batch.actions[0])  # (B, N)
-        distributional = self.atoms.numel() > 1
-        td = losses.td_cross_entropy(taken, goal) if distributional else losses.td_huber(taken.squeeze(1), goal)
-        q_values = losses.expected_value(online.q_logits.detach(), self.atoms)
-        spr = torch.zeros_like(td)
-        if online.prediction is not None and target.projection is not None:
-            spr = losses.spr_loss(online.prediction, target.projection, batch.same_episode)
-        policy, entropy, policy_action = self._policy_loss(online.policy_logits, q_values, beta)
-        total = (batch.weights * (td + self.config.loss.spr_weight * spr + policy)).mean()
-        terms = Terms(
-            latent=online.latent.detach(),
-            q_logits=online.q_logits.detach(),
-            q_values=q_values,
-            policy_logits=None if online.policy_logits is None else online.policy_logits.detach(),
-            next_policy_logits=next_logits,
-            next_action=next_action,
-            policy_action=policy_action,
-            target=goal,
-            spr_prediction=None if online.prediction is None else online.prediction.detach(),
-            spr_target=target.projection,
-            td=td.detach(),
-            spr=spr.detach(),
-            policy=policy.detach(),
-            entropy=entropy.detach(),
-            weights=batch.weights,
-            total=total.detach(),
-        )
-        return total, terms
+            return self._make_loss(
+                self.online,
+                states[:size],
+                batch,
+                goal,
+                steps=self.spr_steps,
+                atoms=self.atoms,
+                loss=loss,
+                beta=self._number(beta),
+                gumbel=gumbel,
+            )
 
     def _compute_twin(self, online: TwinNetwork, target: TwinNetwork, batch: Batch) -> tuple[torch.Tensor, Terms]:
         with self.timer("augmentation"):
             states = self.prepare(batch.states)  # (2 * B, ...): no future states without self-prediction
         with self.timer("forward"), self.autocast:
-            return sac_discrete.compute(online, target, states, batch, self.config.loss.target_entropy)
+            return self._compute_sac_discrete(online, target, states, batch, self.config.loss.target_entropy)
 
     def reset(self) -> None:
         """Reset both networks, each with its own fresh draw, and start optimiser and schedules afresh."""
@@ -230,41 +224,16 @@ class Learner:
             return batch.bootstrap_step
         return self.spr_steps + 1
 
-    def _bootstrap(
-        self, online: AgentNetwork, target_logits: torch.Tensor, state_n: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
-        """Bootstrap (B, N) at s_{t+n}, with the policy's logits and the action drawn, where there are any."""
-        distributional = self.atoms.numel() > 1
-        values = torch.softmax(target_logits, dim=-1) if distributional else target_logits  # (B, A, N)
-        if self.config.loss.backup == "greedy":
-            chooser = next_q_logits(online, state_n) if self.config.loss.double else target_logits
-            q_chooser = losses.expected_value(chooser, self.atoms)
-            return losses.backup_greedy(values, q_chooser), None, None
-        logits = next_policy_logits(online, state_n)
-        if self.config.loss.backup == "expected":
-            return losses.backup_expected(values, logits), logits, None
-        action = losses.draw_action(logits, self.noise.gumbel(logits.shape))
-        return losses.backup_sampled(values, action), logits, action
+    def _gumbel(self, size: int, wanted: bool) -> torch.Tensor | None:
+        """Noise (B, A) that draws an action for each sample, where one is wanted."""
+        return self.noise.gumbel((size, self.num_actions)) if wanted else None
 
-    def _goal(self, bootstrap: torch.Tensor, batch: Batch) -> torch.Tensor:
-        """Target of the TD loss: (B, N), or (B,) for a scalar Q."""
-        if self.atoms.numel() > 1:
-            return losses.target_distribution(bootstrap, batch.return_n, batch.discount_n, batch.done, self.atoms)
-        return losses.target_value(bootstrap.squeeze(1), batch.return_n, batch.discount_n, batch.done)
+    def _number(self, value: float) -> float | torch.Tensor:
+        """Return a number that changes from update to update, for functions that may have been compiled.
 
-    def _policy_loss(
-        self, logits: torch.Tensor | None, q_values: torch.Tensor, beta: float
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
-        """Policy loss and entropy, (B,) each, and the sampled action; zeros for an agent without a policy."""
-        if logits is None:
-            zeros = torch.zeros_like(q_values[:, 0])
-            return zeros, zeros, None
-        entropy = losses.entropy(logits)
-        if self.config.loss.policy_gradient == "expected":
-            return losses.policy_gradient_expected(logits, q_values) - beta * entropy, entropy, None
-        action = losses.draw_action(logits.detach(), self.noise.gumbel(logits.shape))
-        gradient = losses.policy_gradient_sampled(logits, q_values, action, self.config.loss.variance_reduction)
-        return gradient - beta * entropy, entropy, action
+        Compiled code takes plain numbers for constants, and would be compiled again for each.
+        """
+        return torch.tensor(value, dtype=torch.float32, device=self.device) if self.config.compute.compile else value
 
     def _write_priorities(self, replay: Replay, indices: IntArray, updates: list[Update]) -> FloatArray:
         """Write sqrt(TD loss) back: to every index, or (released) each batch's mean to the group's first ones."""

@@ -35,11 +35,6 @@ def initialise(network: nn.Module, generator: torch.Generator) -> None:
                 nn.init.zeros_(parameter)
 
 
-def compile_network(network: Network) -> None:
-    """Compile a network's encoder, in place; it is compiled at its first call."""
-    network.encode = torch.compile(network.encode)  # type: ignore[method-assign]
-
-
 def build_network(
     config: NetworkConfig,
     obs_shape: Sequence[int],

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
@@ -213,6 +215,8 @@ def check_run(config: RunConfig) -> None:
     precision = config.settings.compute.precision
     if precision != "float32" and not config.device.startswith("cuda"):
         raise UsageError(f"compute.precision = {precision!r} is for CUDA; on {config.device} it must be 'float32'")
+    if config.settings.compute.compile:
+        check_compiler(config.device)
     least = {"steps": 1, "seed": 0, "stack": 1, "threads": 0, "log_every": 1, "diagnose_every": 0}
     for name, low in least.items():
         if getattr(config, name) < low:
@@ -224,6 +228,22 @@ def check_run(config: RunConfig) -> None:
             raise UsageError(f"eval.{name} = {getattr(config.eval, name)}: must be at least {low}")
     if config.threads > 4 * (os.cpu_count() or 1):
         raise UsageError(f"threads = {config.threads}: must be at most {4 * (os.cpu_count() or 1)} on this machine")
+
+
+def check_compiler(device: str) -> None:
+    """Raise UsageError where torch.compile lacks what it compiles with: a C++ compiler, on CUDA Triton."""
+    if device.startswith("cuda"):
+        if find_spec("triton") is None:
+            raise UsageError(
+                "compute.compile = True: needs Triton on CUDA, which is not installed; it must be False here"
+            )
+        return
+    compiler = os.environ.get("CXX", "g++")  # as PyTorch looks for it
+    if shutil.which(compiler) is None:
+        raise UsageError(
+            f"compute.compile = True: needs a C++ compiler, and {compiler} is not here; install one or name it by the "
+            "environment variable CXX, else it must be False"
+        )
 
 
 def check_fit(config: RunConfig, spec: EnvSpec) -> None:
