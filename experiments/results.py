@@ -131,12 +131,8 @@ def page(intro: str, sections: list[Section]) -> str:
 
 def report_on(section: Section) -> Report:
     """Return the report on a section's raw scores, with the pairs of agents that it compares."""
-    report = build(read_scores(section.raw), Sampling())
-    if report.pooled is None or not section.compared:
-        return replace(report, pooled=None)
-    chosen = set(section.compared)
-    pairs = tuple(pair for pair in report.pooled.improvements if chosen & {pair.first, pair.second})
-    return replace(report, pooled=replace(report.pooled, improvements=pairs))
+    report = build(read_scores(section.raw), Sampling(), section.compared)
+    return report if section.compared else replace(report, pooled=None)
 
 
 if __name__ == "__main__":

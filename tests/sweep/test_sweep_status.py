@@ -165,9 +165,9 @@ def test_ten_thousand_cells_are_looked_at_in_no_time(tmp_path):
         run.path.mkdir(parents=True)
         run.result.write_text('{"finished": true, "steps": 150, "score": 1.0}')
     directory.give_up(cells[5_000], 1, "no luck")
-    start = time.process_time()
+    start = time.thread_time()
     states = sweep_states(directory, cells)
-    assert time.process_time() - start < 1  # of CPU time, which other work on the machine does not stretch
+    assert time.thread_time() - start < 1  # of this thread's CPU time, which nothing else stretches
     assert [state.cell for state in states] == cells
     expected = {"finished": 3_000, "failed": 1, "waiting": 6_999}
     assert {name: sum(state.state == name for state in states) for name in expected} == expected

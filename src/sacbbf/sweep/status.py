@@ -44,7 +44,7 @@ def sweep_states(directory: SweepDirectory, cells: Sequence[Cell]) -> list[CellS
     failed = _folders(directory.failures)
     return [
         cell_state(directory, cell)
-        if _parts(cell.name) in begun or _parts(f"{cell.name}.json") in failed
+        if (name := cell.name) in begun or f"{name}.json" in failed
         else CellState(cell, "waiting")
         for cell in cells
     ]
@@ -126,16 +126,12 @@ def last_line(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _parts(name: str) -> tuple[str, ...]:
-    return tuple(name.split("/"))
-
-
-def _folders(top: Path) -> set[tuple[str, ...]]:
-    """Return VARIANT, ENV and NAME of all that lies three levels below a folder."""
-    found: set[tuple[str, ...]] = set()
+def _folders(top: Path) -> set[str]:
+    """Return VARIANT/ENV/NAME of all that lies three levels below a folder."""
+    found: set[str] = set()
     for variant in _entries(top):
         for env in _entries(top / variant):
-            found |= {(variant, env, name) for name in _entries(top / variant / env)}
+            found |= {f"{variant}/{env}/{name}" for name in _entries(top / variant / env)}
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sacbbf import games
@@ -118,8 +118,11 @@ class Report:
         return own | {name: first + number for number, name in enumerate(published)}
 
 
-def build(found: Found, sampling: Sampling) -> Report:
-    """Compute the report of what was read, beside everything that is published."""
+def build(found: Found, sampling: Sampling, compared: Collection[str] | None = None) -> Report:
+    """Compute the report of what was read, beside everything that is published.
+
+    `compared`: of environments without published scores, only these agents are put side by side with the others.
+    """
     clashes = {agent.name for agent in found.agents} & {agent.name for agent in (*baselines(), *published_agents())}
     own = tuple(
         replace(agent, name=f"{agent.name} (yours)") if agent.name in clashes else agent for agent in found.agents
@@ -135,7 +138,7 @@ def build(found: Found, sampling: Sampling) -> Report:
         comparisons=tuple(compare(chosen, own, references, sampling) for chosen in _game_sets(own)),
         table=game_table(covered, own, references, sampling),
         raw=raw,
-        pooled=pooled(own, raw, sampling),
+        pooled=pooled(own, raw, sampling, compared),
         curves=tuple(curve for agent in own for curve in learning_curves(agent, quick)),
         notes=(*found.notes, *(note for agent in own for note in agent_notes(agent))),
         left_out=found.left_out,

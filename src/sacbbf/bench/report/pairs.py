@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from sacbbf.bench.aggregate import Estimate, Matrix, Sampling, estimate, improvement, iqm_difference
+import numpy as np
+
+from sacbbf.bench.aggregate import Estimate, Matrix, Sampling, Values, estimate, improvement, iqm_difference
 
 
 @dataclass(frozen=True)
@@ -23,11 +25,11 @@ def improvements(
 ) -> tuple[Improvement, ...]:
     """Compare pairs of agents by name; their scores are runs x games, over the same games."""
     return tuple(
-        Improvement(
-            first,
-            second,
-            estimate(improvement, scores[first], scores[second], sampling=sampling)[0],
-            estimate(iqm_difference, scores[first], scores[second], sampling=sampling)[0],
-        )
+        Improvement(first, second, *estimate(_both, scores[first], scores[second], sampling=sampling))
         for first, second in pairs
     )
+
+
+def _both(first: Matrix, second: Matrix) -> Values:
+    """Probability of improvement and IQM difference, of the same resampled runs."""
+    return np.concatenate([improvement(first, second), iqm_difference(first, second)])

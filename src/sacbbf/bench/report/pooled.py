@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from sacbbf.bench.aggregate import Estimate, Matrix, Sampling, estimate, iqm, matrix
@@ -21,8 +21,12 @@ class Pooled:
     improvements: tuple[Improvement, ...]
 
 
-def pooled(agents: Sequence[Agent], tables: Sequence[RawTable], sampling: Sampling) -> Pooled | None:
+def pooled(
+    agents: Sequence[Agent], tables: Sequence[RawTable], sampling: Sampling, compared: Collection[str] | None = None
+) -> Pooled | None:
     """Pool the environments that all agents share; None for a single agent, or where units would mean nothing.
+
+    Every two agents are put side by side; with `compared` only those pairs that one of its agents is part of.
 
     The unit is the same for all agents and is not drawn anew with the runs. Random play is as the runs measured it, 0
     where they did not.
@@ -35,10 +39,13 @@ def pooled(agents: Sequence[Agent], tables: Sequence[RawTable], sampling: Sampli
         return None
     environments = tuple(table.environment for table in chosen)
     scores = {agent.name: _scaled(agent, environments, units) for agent in present}
+    pairs = [
+        pair for pair in itertools.combinations(scores, 2) if compared is None or not set(pair).isdisjoint(compared)
+    ]
     return Pooled(
         environments,
         {name: estimate(iqm, found, sampling=sampling)[0] for name, found in scores.items()},
-        improvements(scores, itertools.combinations(scores, 2), sampling),
+        improvements(scores, pairs, sampling),
     )
 
 
