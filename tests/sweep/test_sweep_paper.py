@@ -109,6 +109,8 @@ SCALED = table_spec("annealing", "minatar").note
         ("paper", {"agents": "SAC-BBF"}, ""),
         ("paper", {"seeds": "9"}, "Other seeds than the paper's."),
         ("paper", {"games": "Pong", "steps": 7}, "Other games, steps than the paper's."),
+        ("paper", {"set": ("compute.compile=true", "checkpoint.every=7")}, ""),
+        ("paper", {"set": ("compute.precision=bf16",)}, "Other precision than the paper's."),
         ("minatar", {"seeds": "5"}, SCALED),  # the scale's
         ("minatar", {"seeds": "10", "games": "minatar"}, SCALED),  # the paper's
         ("minatar", {"seeds": "3"}, f"{SCALED} Other seeds than the paper's."),
@@ -158,6 +160,15 @@ def test_what_a_cluster_costs_is_estimated_from_this_machine(tmp_path, capsys, m
 def test_an_agent_that_is_not_in_the_table_is_refused(capsys):
     assert run(["reproduce", "annealing", "--agents", "BBF-RR2", "--dry-run"]) == 2
     assert "agents = 'BBF-RR2': must be among SAC-BBF-constant-beta-greedy" in capsys.readouterr().err
+
+
+def test_how_a_table_is_computed_can_be_set_and_what_cannot(capsys):
+    spec = read_words(ReproduceArgs(table="annealing", set=("compute.compile=true", "eval.parallel=3")))
+    assert spec.settings == {"eval.episodes": 100, "compute.compile": True, "eval.parallel": 3}
+    for name in ("loss.variance_reduction=false", "eval.episodes=3", "compute.share_bootstrap=true"):
+        assert run(["reproduce", "annealing", "--set", name, "--dry-run"]) == 2
+        said = " ".join(capsys.readouterr().err.split())
+        assert f"set = {name.partition('=')[0]}: must be one of compute.compile," in said
 
 
 def test_a_scaled_table_is_run_and_its_report_says_so(tmp_path, capsys, monkeypatch):

@@ -20,12 +20,15 @@ from sacbbf.commands.sweep import carry_out, with_threads
 from sacbbf.errors import UsageError
 from sacbbf.memory import keep_freed_pages
 from sacbbf.run.settings import resolve_device
+from sacbbf.run.train import FREE
 from sacbbf.sweep.directory import SweepDirectory
 from sacbbf.sweep.estimate import Cost, Estimator
 from sacbbf.sweep.paper import SCALES, ScaleName, note_on, table_spec
-from sacbbf.sweep.spec import Spec, check, parse_games, parse_seeds
+from sacbbf.sweep.spec import Spec, check, parse_games, parse_seeds, parse_settings
 from sacbbf.sweep.table import duration
 from sacbbf.sweep.workers import Workers, cells_at_a_time, check_workers, device_of
+
+SETTABLE = ("compute.compile", "compute.frames_on_device", "compute.precision", *FREE)  # how, not what, is computed
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,8 @@ class ReproduceArgs(Workers):
     """Other seeds: 5 (0 to 4), 3-7, or 0,2,9."""
     steps: int | None = None
     """Other environment steps of each run."""
+    set: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
+    """NAME=VALUE: how all cells are computed or saved, as in compute.compile=true. What is computed is the table's."""
     dry_run: bool = False
     """Print every cell with its updates, and an estimate of hours and disk from this machine's speed; run nothing."""
     quiet: bool = False
@@ -100,6 +105,11 @@ def read_words(args: ReproduceArgs) -> Spec:
             if name not in by_name:
                 raise UsageError(f"agents = {name!r}: must be among {', '.join(by_name)}")
         spec = replace(spec, variants=tuple(by_name[name] for name in names))
+    settings = parse_settings(args.set)
+    for name in settings:
+        if name not in SETTABLE:
+            raise UsageError(f"set = {name}: must be one of {', '.join(SETTABLE)}; the others are the table's")
+    spec = replace(spec, settings={**spec.settings, **settings})
     return replace(spec, note=note_on(spec, args.table, args.scale))
 
 
