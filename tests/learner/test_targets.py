@@ -6,7 +6,7 @@ import pytest
 import torch
 from small_agents import ACTIONS, gradients, parameters, small_batch, small_learner
 
-from sacbbf.learner import objective
+from sacbbf.learner import losses, objective
 from sacbbf.learner.learner import Learner
 from sacbbf.learner.noise import Noise
 from sacbbf.learner.passes import OnlinePass, TargetPass
@@ -154,6 +154,34 @@ def test_without_double_the_online_network_is_not_asked_about_the_next_state(mon
     learner = small_learner("otrainbow")
     update = learner.update(small_batch(learner), beta=0.0)
     assert learner.online.q_value is None and update.terms.q_logits.shape[1:] == (ACTIONS, 11)
+
+
+@pytest.mark.parametrize("agent", ["der", "drq-eps"])
+@pytest.mark.parametrize("precision", ["bf16", "float32"])
+def test_only_the_networks_passes_are_in_reduced_precision(agent, precision, monkeypatch):
+    seen = []
+
+    def noting(module, name):
+        real = getattr(module, name)
+
+        def wrapper(*args):
+            seen.append((name, torch.is_autocast_enabled("cpu")))
+            with torch.autocast("cpu", enabled=False):  # whatever was found: not every CPU can compute it
+                return real(*args)
+
+        monkeypatch.setattr(module, name, wrapper)
+
+    passes = ("target_pass", "next_q_logits", "online_pass")
+    arithmetic = ("expected_value", "backup_greedy", "select")
+    arithmetic += ("target_distribution", "td_cross_entropy") if agent == "der" else ("target_value", "td_huber")
+    for name in passes:
+        noting(objective, name)
+    for name in arithmetic:
+        noting(losses, name)
+    learner = small_learner(agent, {"compute": {"precision": precision}})
+    learner.update(small_batch(learner), beta=0.0)
+    expected = {(name, precision == "bf16") for name in passes} | {(name, False) for name in arithmetic}
+    assert set(seen) == expected
 
 
 # --- when the target moves ---

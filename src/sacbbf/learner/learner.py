@@ -62,9 +62,7 @@ class Learner:
         self.init_generator = torch_generator(seed, "networks", device=self.device)
         self.noise = noise or Noise(torch_generator(seed, "learner", device=self.device))
         compute = config.compute
-        self.autocast: AbstractContextManager[object] = nullcontext()
-        if compute.precision == "bf16":
-            self.autocast = torch.autocast(self.device.type, torch.bfloat16)
+        self.bf16 = compute.precision == "bf16"
         self.online = self._fresh_network()
         self.target = self._fresh_network()
         self.target.load_state_dict(self.online.state_dict())
@@ -160,7 +158,7 @@ class Learner:
         loss = self.config.loss
         self._draw_noise(self.target, self.online)
         gumbel = self._gumbel(size, loss.backup == "sampled")
-        with self.timer("target passes"), self.autocast:
+        with self.timer("target passes"):
             goal = self._make_goal(
                 self.online,
                 self.target,
@@ -171,10 +169,11 @@ class Learner:
                 atoms=self.atoms,
                 loss=loss,
                 gumbel=gumbel,
+                bf16=self.bf16,
             )
         self._draw_noise(self.online)
         gumbel = self._gumbel(size, self.config.network.policy and loss.policy_gradient == "sampled")
-        with self.timer("forward"), self.autocast:
+        with self.timer("forward"):
             return self._make_loss(
                 self.online,
                 states[:size],
@@ -185,12 +184,13 @@ class Learner:
                 loss=loss,
                 beta=self._number(beta),
                 gumbel=gumbel,
+                bf16=self.bf16,
             )
 
     def _compute_twin(self, online: TwinNetwork, target: TwinNetwork, batch: Batch) -> tuple[torch.Tensor, Terms]:
         with self.timer("augmentation"):
             states = self.prepare(batch.states)  # (2 * B, ...): no future states without self-prediction
-        with self.timer("forward"), self.autocast:
+        with self.timer("forward"), objective.precision(self.bf16, self.device):
             return self._compute_sac_discrete(online, target, states, batch, self.config.loss.target_entropy)
 
     def reset(self) -> None:

@@ -1,11 +1,12 @@
 """What an update of the ladder's agents minimises: a goal from the states to come, then the loss of the present one.
 
 Both halves are pure: networks, tensors and settings go in, tensors come out, and every random number was drawn before.
-So torch.compile can take each as one graph.
+So torch.compile can take each as one graph. With bf16 the networks' passes are in reduced precision, the losses never.
 """
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -28,6 +29,11 @@ class Goal:
     action: torch.Tensor | None  # (B,) at s_{t+n}, where the backup samples one
 
 
+def precision(bf16: bool, device: torch.device) -> AbstractContextManager[object]:
+    """Return what the networks' passes are computed in: bfloat16 where PyTorch thinks it safe, or float32."""
+    return torch.autocast(device.type, torch.bfloat16) if bf16 else nullcontext()
+
+
 @torch.no_grad()
 def make_goal(
     online: AgentNetwork,
@@ -40,27 +46,31 @@ def make_goal(
     atoms: torch.Tensor,
     loss: LossConfig,
     gumbel: torch.Tensor | None,
+    bf16: bool,
 ) -> Goal:
     """Return the goal of a batch from its states as network inputs (rows * B, ...), the bootstrap state in `row`.
 
     `steps` is SPR's k, 0 without it. A backup that samples draws its action with `gumbel` (B, A).
     """
     size = batch.return_n.shape[0]
-    ahead = target_pass(target, states[size:], size, steps, row - 1)
     state_n = states[row * size : (row + 1) * size]
+    logits, action, chooser = None, None, None
+    with precision(bf16, states.device):
+        ahead = target_pass(target, states[size:], size, steps, row - 1)
+        if loss.backup != "greedy":
+            logits = next_policy_logits(online, state_n)
+        elif loss.double:
+            chooser = next_q_logits(online, state_n)
     distributional = atoms.numel() > 1
     values = torch.softmax(ahead.q_logits, dim=-1) if distributional else ahead.q_logits  # (B, A, N)
-    logits, action = None, None
-    if loss.backup == "greedy":
-        chooser = next_q_logits(online, state_n) if loss.double else ahead.q_logits
-        bootstrap = losses.backup_greedy(values, losses.expected_value(chooser, atoms))
+    if logits is None:
+        q_chooser = losses.expected_value(ahead.q_logits if chooser is None else chooser, atoms)
+        bootstrap = losses.backup_greedy(values, q_chooser)
+    elif gumbel is None:
+        bootstrap = losses.backup_expected(values, logits)
     else:
-        logits = next_policy_logits(online, state_n)
-        if gumbel is None:
-            bootstrap = losses.backup_expected(values, logits)
-        else:
-            action = losses.draw_action(logits, gumbel)
-            bootstrap = losses.backup_sampled(values, action)
+        action = losses.draw_action(logits, gumbel)
+        bootstrap = losses.backup_sampled(values, action)
     if distributional:
         goal = losses.target_distribution(bootstrap, batch.return_n, batch.discount_n, batch.done, atoms)
     else:
@@ -79,19 +89,18 @@ def make_loss(
     loss: LossConfig,
     beta: float | torch.Tensor,
     gumbel: torch.Tensor | None,
+    bf16: bool,
 ) -> tuple[torch.Tensor, Terms]:
     """Return the loss to minimise, with its graph, and everything it was made of, without.
 
     `state_t` (B, ...) is s_t as network input. A policy gradient that samples draws its action with `gumbel` (B, A).
     """
-    now = online_pass(online, state_t, batch.actions[:steps])
+    with precision(bf16, state_t.device):
+        now = online_pass(online, state_t, batch.actions[:steps])
     taken = losses.select(now.q_logits, batch.actions[0])  # (B, N)
     distributional = atoms.numel() > 1
-    td = (
-        losses.td_cross_entropy(taken, goal.target)
-        if distributional
-        else losses.td_huber(taken.squeeze(1), goal.target)
-    )
+    td_loss = losses.td_cross_entropy if distributional else losses.td_huber
+    td = td_loss(taken if distributional else taken.squeeze(1), goal.target)
     q_values = losses.expected_value(now.q_logits.detach(), atoms)
     spr = torch.zeros_like(td)
     if now.prediction is not None and goal.projection is not None:
