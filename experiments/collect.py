@@ -3,6 +3,7 @@
     python experiments/collect.py DIRECTORY --out results/raw/NAME.csv
 
 DIRECTORY is a sweep or holds runs at any depth. Lines are sorted, so the same runs give the same file.
+Steps are in the names of agents only where they differ.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import argparse
 import csv
 import io
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +39,8 @@ def collect(directory: Path, out: Path) -> int:
     """Write the scores of all finished runs below a directory; returns how many there are."""
     found = [read_run(path) for path in find_runs(directory)]
     runs = [run for run in found if isinstance(run, RunScore) and run.finished]
-    lines = [line(run) for run in runs]
+    silent = ("steps",) if len({run.config.steps for run in runs}) == 1 else ()
+    lines = [line(run, silent) for run in runs]
     lines.sort(key=lambda entry: (entry["game"], entry["agent"], entry["seed"]))
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n", restval="")
@@ -48,13 +51,13 @@ def collect(directory: Path, out: Path) -> int:
     return len(lines)
 
 
-def line(run: RunScore) -> dict[str, Any]:
-    """Return a run's line; its agent's name has every setting that differs from the preset."""
+def line(run: RunScore, silent: Collection[str]) -> dict[str, Any]:
+    """Return a run's line; its agent's name has every setting that differs from the preset but the silent ones."""
     result = run.result
     played = {name: round(score, 4) for name, (score, _) in run.baselines.items()}
     played |= {f"{name}_error": round(error, 4) for name, (_, error) in run.baselines.items()}
     return {
-        "agent": full_name(run.config),
+        "agent": full_name(run.config, silent),
         "game": run.config.env,
         "seed": run.config.seed,
         "score": result["score"],

@@ -31,6 +31,7 @@ TOP = Path(__file__).resolve().parent.parent
 RESULTS = TOP / "results"
 DOCS = TOP / "docs"
 CURVES = "learning-curves"
+SAMPLING = Sampling(reps=2_000)
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ def run(section: Section) -> None:
 def draw(section: Section) -> None:
     """Draw the learning curves of a section's runs."""
     folder = section.runs.parent / f"{section.name}-figures"
-    for path in write_plots(build(read_scores([section.runs]), Sampling()), folder):
+    for path in write_plots(build(read_scores([section.runs]), SAMPLING), folder):
         if path.name == f"{CURVES}.svg":
             section.figure.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(section.figure, path.read_bytes())
@@ -131,7 +132,7 @@ def page(intro: str, sections: list[Section]) -> str:
 
 def report_on(section: Section) -> Report:
     """Return the report on a section's raw scores, with the pairs of agents that it compares."""
-    report = build(read_scores(section.raw), Sampling(), section.compared)
+    report = build(read_scores(section.raw), SAMPLING, section.compared)
     return report if section.compared else replace(report, pooled=None)
 
 

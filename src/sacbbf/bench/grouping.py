@@ -7,7 +7,7 @@ and kept) do not tell agents apart.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -73,9 +73,9 @@ def group_names(configs: Sequence[RunConfig]) -> list[str]:
     ]
 
 
-def full_name(config: RunConfig) -> str:
-    """Return the name of a run's agent with every change spelled out."""
-    changed = changes(config)
+def full_name(config: RunConfig, silent: Collection[str] = ()) -> str:
+    """Return the name of a run's agent with every change spelled out but the silent ones."""
+    changed = {name: value for name, value in changes(config).items() if name not in silent}
     return _name(_title(config), changed, len(changed))
 
 

@@ -84,3 +84,15 @@ def test_raw_scores_hold_all_that_a_report_needs(experiments, tmp_path):
     )
     (direct,) = read_scores([tmp_path / "runs"]).agents
     assert agent.scores == direct.scores and agent.played == direct.played
+
+
+@pytest.mark.parametrize(("steps", "names"), [((500, 500), ["sac-bbf tiny"]), ((500, 600), ["steps=500", "steps=600"])])
+def test_steps_are_named_only_where_they_differ(steps, names, experiments, tmp_path):
+    _, collect = experiments
+    for seed, count in enumerate(steps):
+        config = make_config("MinAtar/SpaceInvaders-v1", seed, size="tiny", steps=count)
+        write_run(tmp_path / "runs" / str(seed), config, 7.0, machine=MACHINE, returns=[7.0])
+    collect.collect(tmp_path / "runs", tmp_path / "raw.csv")
+    found = {line["agent"] for line in csv.DictReader((tmp_path / "raw.csv").open())}
+    assert len(found) == len(names) and all(any(name in agent for agent in found) for name in names)
+    assert ("steps" in "".join(found)) == (len(names) == 2)
