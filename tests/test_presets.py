@@ -23,7 +23,7 @@ def test_laptop_keeps_every_part_of_the_agent():
     config = preset("laptop", "image", 20_000)
     encoder = make_encoder(config.network.encoder, (4, 84, 84), config.network.width_scale)
     widths = [weight.shape[0] for name, weight in encoder.named_parameters() if name.endswith("weight")]
-    assert config.network.encoder == "nature"
+    assert config.network.encoder == "centred-nature"
     assert len(widths) == 3 and all(width >= least for width, least in zip(widths, (16, 32, 32), strict=True))
     assert config.network.hidden_dim >= 256
     assert config.loss.spr_steps == 5 and config.loss.spr_weight > 0

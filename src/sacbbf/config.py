@@ -17,7 +17,8 @@ class NetworkConfig:
     """The shape of the networks."""
 
     encoder: str = "impala"
-    """Impala or Nature CNN for images, a small CNN for grids, an MLP for vectors (paper: impala)."""
+    """For images the Impala or the Nature CNN, or the latter of pictures less their mean (centred-nature); a small CNN
+    for grids, an MLP for vectors (paper: impala)."""
     width_scale: float = 4.0
     """Multiplies the encoder's channels (paper: 4)."""
     hidden_dim: int = 2048

@@ -46,7 +46,7 @@ SIZES: dict[SizeName, Size] = {
     ),
     "laptop": Size(
         summary="84x84 games on a CPU: Nature CNN at half width, 256 units, replay ratio 1",
-        encoders={"image": "nature", "grid": "grid", "vector": "mlp"},
+        encoders={"image": "centred-nature", "grid": "grid", "vector": "mlp"},
         steps=20_000,
         threads=0,
         changes={
@@ -57,7 +57,7 @@ SIZES: dict[SizeName, Size] = {
     ),
     "tiny": Size(
         summary="grids (MinAtar) and vectors (CartPole) in minutes on one core",
-        encoders={"image": "nature", "grid": "grid", "vector": "mlp"},
+        encoders={"image": "centred-nature", "grid": "grid", "vector": "mlp"},
         steps=20_000,
         threads=1,
         changes={

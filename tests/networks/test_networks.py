@@ -96,6 +96,39 @@ def test_encoder_shapes(name, obs_shape, scale, out_shape):
     assert tuple(latent.shape[1:]) == encoder.out_shape == out_shape
 
 
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_a_centred_encoder_sees_pictures_less_their_mean(layout):
+    centred = build(NetworkConfig("centred-nature", 0.25, 8), (2, 20, 17)).encoder
+    plain = build(NetworkConfig("nature", 0.25, 8), (2, 20, 17)).encoder
+    torch.nn.init.constant_(centred.conv0.bias, 0.1)  # not taken away
+    plain.load_state_dict(centred.state_dict())
+    pictures = torch.rand(3, 2, 20, 17, generator=torch.Generator().manual_seed(0)).to(memory_format=layout)
+    before = pictures.clone()
+    less = pictures - pictures.mean((1, 2, 3), keepdim=True)
+    found = [centred(pictures), plain(less)]
+    torch.testing.assert_close(*found, rtol=1e-4, atol=1e-5)
+    gradients = [
+        torch.autograd.grad(latent.square().sum(), list(encoder.parameters()))
+        for latent, encoder in zip(found, (centred, plain), strict=True)
+    ]
+    torch.testing.assert_close(*gradients, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(centred(pictures + 0.3), found[0], rtol=1e-4, atol=1e-5)
+    assert torch.equal(pictures, before) and not torch.allclose(plain(pictures), found[1], rtol=1e-2)
+
+
+def test_a_centred_encoder_tells_pictures_apart_that_share_a_background():
+    """Bright pictures that differ in one small square: how alike their projections are, 1 being equal."""
+    pictures = torch.full((16, 4, 84, 84), 0.7)
+    for number, picture in enumerate(pictures):
+        picture[:, 20 * (number // 4) : 20 * (number // 4) + 6, 20 * (number % 4) : 20 * (number % 4) + 6] = 0.2
+    alike = {}
+    for encoder in ("nature", "centred-nature"):
+        network = build(NetworkConfig(encoder, 0.5, 64), (4, 84, 84))
+        directions = F.normalize(network.q_features(network.encode(pictures)), dim=1)
+        alike[encoder] = (directions @ directions.T).mean().item()
+    assert alike["centred-nature"] < 0.9 < 0.98 < alike["nature"]
+
+
 def layer_by_layer(name: str, encoder, x):
     """An encoder as it is described: each layer, and where its relu stands."""
     if name == "impala":
@@ -104,7 +137,8 @@ def layer_by_layer(name: str, encoder, x):
             for block in (stage.block0, stage.block1):
                 x = x + block.conv1(torch.relu(block.conv0(torch.relu(x))))
         return torch.relu(x)
-    if name == "nature":
+    if name.endswith("nature"):
+        x = x if name == "nature" else x - x.mean((1, 2, 3), keepdim=True)
         for conv in (encoder.conv0, encoder.conv1, encoder.conv2):
             x = torch.relu(conv(x))
         return x
@@ -114,7 +148,7 @@ def layer_by_layer(name: str, encoder, x):
     return torch.relu(encoder.linear1(torch.relu(encoder.linear0(x))))
 
 
-@pytest.mark.parametrize("name", ["impala", "nature", "grid", "mlp"])
+@pytest.mark.parametrize("name", ["impala", "nature", "centred-nature", "grid", "mlp"])
 def test_encoders_and_their_gradients_are_those_of_their_layers(name):
     obs_shape = (5,) if name == "mlp" else (2, 19, 14)
     encoder = build(NetworkConfig(encoder=name, width_scale=0.25, hidden_dim=8), obs_shape).encoder.double()
@@ -136,7 +170,7 @@ def test_encoders_and_their_gradients_are_those_of_their_layers(name):
 def test_encoder_that_does_not_fit_is_refused():
     with pytest.raises(ValueError, match=r"encoder = 'impala' takes images .* shape \(4,\)"):
         make_encoder("impala", (4,), 1.0)
-    with pytest.raises(ValueError, match="must be one of impala, nature, grid, mlp"):
+    with pytest.raises(ValueError, match="must be one of impala, nature, centred-nature, grid, mlp"):
         make_encoder("resnet", (4, 84, 84), 1.0)  # type: ignore[arg-type]
 
 

@@ -52,7 +52,9 @@ def test_a_stored_agent_is_refused_where_its_encoder_is_not_known(tmp_path, regi
     register_encoder("own", Dense)
     path = SACBBF(CATCH, settings=SETTINGS).save(tmp_path / "agent")
     del ENCODERS["own"]
-    with pytest.raises(UsageError, match="'own': must be one of impala, nature, grid, mlp, or registered first"):
+    with pytest.raises(
+        UsageError, match="'own': must be one of impala, nature, centred-nature, grid, mlp, or registered first"
+    ):
         Agent.load(path)
 
 
@@ -65,7 +67,7 @@ def test_an_unknown_name_is_refused():
 
 def test_an_encoder_for_vectors_does_not_take_grids():
     register_encoder("own", Dense, dims=1)
-    with pytest.raises(UsageError, match="shows a grid, so must be impala or nature or grid"):
+    with pytest.raises(UsageError, match="shows a grid, so must be impala or nature or centred-nature or grid"):
         SACBBF(CATCH, settings=SETTINGS)
     assert make_encoder("own", (7,), 2.0).out_shape == (24,)
     with pytest.raises(UsageError, match="takes vectors"):

@@ -110,7 +110,9 @@ def test_an_encoder_for_other_observations_is_refused(env, encoder):
 def test_an_encoder_that_nobody_has_registered_is_refused():
     config, spec = resolve("toys/Catch-v0")
     network = replace(config.settings.network, encoder="vit")
-    with pytest.raises(UsageError, match=r"network\.encoder = 'vit': must be one of impala, nature, grid, mlp"):
+    with pytest.raises(
+        UsageError, match=r"network\.encoder = 'vit': must be one of impala, nature, centred-nature, grid, mlp"
+    ):
         check_fit(replace(config, settings=replace(config.settings, network=network)), spec)
 
 

@@ -30,7 +30,12 @@ SMALL = {"hidden_dim": 8, "num_atoms": 5}
 NETWORKS = {
     "vector": (NetworkConfig(encoder="mlp", width_scale=0.25, **SMALL), (4,), torch.float32, "logits"),
     "grid": (NetworkConfig(encoder="grid", width_scale=0.25, **SMALL), (4, 10, 10), torch.bool, "logits"),
-    "nature images": (NetworkConfig(encoder="nature", width_scale=0.1, **SMALL), (4, 36, 36), torch.uint8, "logits"),
+    "nature images": (
+        NetworkConfig("centred-nature", width_scale=0.1, **SMALL),
+        (4, 36, 36),
+        torch.uint8,
+        "logits",
+    ),
     "impala images": (NetworkConfig(encoder="impala", width_scale=0.1, **SMALL), (4, 21, 21), torch.uint8, "logits"),
     "no policy": (
         NetworkConfig(encoder="mlp", width_scale=0.25, policy=False, hidden_dim=8, num_atoms=7),

@@ -30,13 +30,17 @@ class SameConv2d(nn.Conv2d):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Map (N, C, H, W) to (N, C', ceil(H / stride), ceil(W / stride))."""
+        return self.convolve(x, self.bias)
+
+    def convolve(self, x: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+        """Do the same with another bias (C',), or none."""
         kernel, stride = self.kernel_size[0], self.stride[0]
         top, bottom = same_padding(x.shape[2], kernel, stride)
         left, right = same_padding(x.shape[3], kernel, stride)
         if top == bottom and left == right:
-            return F.conv2d(x, self.weight, self.bias, self.stride, (top, left))
+            return F.conv2d(x, self.weight, bias, self.stride, (top, left))
         x = F.pad(x, (left, right, top, bottom))
-        return F.conv2d(x, self.weight, self.bias, self.stride)
+        return F.conv2d(x, self.weight, bias, self.stride)
 
 
 def flatten(images: torch.Tensor) -> torch.Tensor:
@@ -119,9 +123,31 @@ class NatureEncoder(Encoder):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Map (N, C, H, W) to (N, 64 * width_scale, ceil(H / 8), ceil(W / 8))."""
-        for conv in (self.conv0, self.conv1, self.conv2):
+        x = F.relu_(self.look(x))
+        for conv in (self.conv1, self.conv2):
             x = F.relu_(conv(x))
         return x
+
+    def look(self, x: torch.Tensor) -> torch.Tensor:
+        """Map (N, C, H, W) to the first layer's answer, before its relu."""
+        return self.conv0(x)  # type: ignore[no-any-return]
+
+
+class CentredNatureEncoder(NatureEncoder):
+    """The Nature CNN of pictures less their mean, each over all its entries.
+
+    Pictures of a game share most of their light, and a small network takes them for one until it has learned that the
+    rest is what matters. This takes the common part away from the start.
+    """
+
+    def look(self, x: torch.Tensor) -> torch.Tensor:
+        """Map (N, C, H, W) to the first layer's answer to x - mean(x): conv(x) - mean(x) conv(1), which copies no x."""
+        answer = self.conv0(x)  # (N, C', H', W')
+        light = self.conv0.convolve(torch.ones_like(x[:1]), bias=None)  # (1, C', H', W')
+        rows = flatten(answer)
+        rows.addr_(flatten(x).mean(dim=1).to(rows.dtype), flatten(light)[0], alpha=-1)
+        count, channels, height, width = answer.shape
+        return rows.view(count, height, width, channels).permute(0, 3, 1, 2)
 
 
 class GridEncoder(Encoder):
@@ -169,6 +195,7 @@ class EncoderKind:
 ENCODERS: dict[str, EncoderKind] = {
     "impala": EncoderKind(ImpalaEncoder, 3),
     "nature": EncoderKind(NatureEncoder, 3),
+    "centred-nature": EncoderKind(CentredNatureEncoder, 3),
     "grid": EncoderKind(GridEncoder, 3),
     "mlp": EncoderKind(MlpEncoder, 1),
 }
