@@ -53,6 +53,7 @@ SIZES: dict[SizeName, Size] = {
             "network": {"width_scale": 0.5, "hidden_dim": 256},
             "optimiser": {"learning_rate": 3e-4},
             "schedule": {"replay_ratio": 1, "beta_start": 0.03},
+            "compute": {"share_bootstrap": True},
         },
     ),
     "tiny": Size(
