@@ -28,6 +28,7 @@ from sacbbf.sweep.spec import (
 )
 from sacbbf.sweep.status import sweep_states
 from sacbbf.sweep.table import LiveTable, details, duration, overview, time_left
+from sacbbf.sweep.twins import twins_last
 from sacbbf.sweep.workers import Workers, check_workers, device_of, make_executor, threads_of
 
 
@@ -130,7 +131,7 @@ def carry_out(directory: SweepDirectory, spec: Spec, args: Workers, console: Con
         taken = reuse(directory, spec, cells, args.reuse)
         console.print(f"{len(taken)} of {len(cells)} cells taken from {args.reuse}", highlight=False, markup=False)
     states = sweep_states(directory, cells)
-    open_cells = [state.cell for state in states if state.state != "finished"]
+    open_cells = twins_last(spec, [state.cell for state in states if state.state != "finished"])
     stop = Stop()
     totals = Totals()
     if open_cells:

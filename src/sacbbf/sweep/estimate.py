@@ -15,6 +15,7 @@ from sacbbf.presets import BASELINES
 from sacbbf.replay.state import row_bytes
 from sacbbf.run.settings import RunConfig
 from sacbbf.sweep.spec import Cell, Spec, configuration, environment_spec
+from sacbbf.sweep.twins import is_second
 
 REPEATS = 3  # updates that are timed, after one that is not
 PASSES = 20  # forward passes that are timed
@@ -51,7 +52,7 @@ class Estimator:
     def cost(self, cell: Cell) -> Cost:
         """Return what a cell costs."""
         config = configuration(self.spec, cell)
-        if config.agent in BASELINES:
+        if config.agent in BASELINES or is_second(self.spec, cell):
             return Cost(0, 0.0, 0, 0)
         updates = max(0, config.steps - config.settings.schedule.warmup) * config.settings.schedule.replay_ratio
         speed = self._speed(config)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Hashable, Sequence
 from pathlib import Path
 
@@ -13,6 +11,7 @@ from sacbbf.errors import UsageError
 from sacbbf.run.records import RunDirectory
 from sacbbf.run.settings import RunConfig, from_toml
 from sacbbf.run.train import FREE
+from sacbbf.sweep.copy import copied_run
 from sacbbf.sweep.directory import SweepDirectory
 from sacbbf.sweep.spec import Cell, Spec, configuration
 
@@ -29,7 +28,8 @@ def reuse(directory: SweepDirectory, spec: Spec, cells: Sequence[Cell], source: 
     for path, config in sorted(runs, key=lambda run: not run[1].eval.baselines):
         cell = wanted.pop(_key(config), None)
         if cell is not None:
-            _copy(path, directory.run(cell).path)
+            with copied_run(path, directory.run(cell).path):
+                pass
             found.append(cell)
     return found
 
@@ -47,14 +47,3 @@ def _finished(path: Path) -> RunConfig | None:
 def _key(config: RunConfig) -> Hashable:
     values = flatten(config).items()
     return tuple(sorted((name, value) for name, value in values if name not in (*FREE, "eval.baselines")))
-
-
-def _copy(source: Path, target: Path) -> None:
-    """Copy a run; a folder of this name appears only when all of it is there."""
-    part = target.with_name(f".{target.name}.{os.getpid()}")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        shutil.copytree(source, part)
-        part.rename(target)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)

@@ -24,6 +24,7 @@ from sacbbf.memory import keep_freed_pages, prefer_huge_pages
 from sacbbf.run.train import train
 from sacbbf.sweep.directory import SweepDirectory
 from sacbbf.sweep.spec import Cell, Spec, configuration
+from sacbbf.sweep.twins import evaluate_twin, finished_twin
 
 PR_SET_PDEATHSIG = 1  # Linux: a signal to get when the parent dies
 
@@ -39,7 +40,12 @@ class Outcome:
 def run_cell(directory: SweepDirectory, spec: Spec, cell: Cell, console: Console) -> Outcome:
     """Begin a cell's run or go on with it, and return how that ended; no error gets out."""
     try:
-        result = train(configuration(spec, cell), directory.run(cell).path, console=console)
+        config, path = configuration(spec, cell), directory.run(cell).path
+        twin = None if path.exists() else finished_twin(directory, spec, cell)
+        if twin is not None:
+            evaluate_twin(twin, config, path, console)
+            return Outcome("finished")
+        result = train(config, path, console=console)
     except Busy as busy:
         return Outcome("busy", str(busy))
     except (UsageError, RunFailed) as error:

@@ -1,0 +1,22 @@
+"""A run that is made from a copy of another: its folder appears only when all of it is there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def copied_run(source: Path, target: Path) -> Iterator[Path]:
+    """Copy a run, hand the copy out to be changed, and give it its name at the end; after an error nothing is left."""
+    part = target.with_name(f".{target.name}.{os.getpid()}")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        shutil.copytree(source, part)
+        yield part
+        part.rename(target)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
