@@ -1,9 +1,10 @@
 """Raw scores of runs as one CSV file: a line per run, small enough to commit, which `sacbbf report` takes.
 
-    python experiments/collect.py DIRECTORY --out results/raw/NAME.csv
+    python experiments/collect.py DIRECTORY --out results/raw/NAME.csv [--add]
 
 DIRECTORY is a sweep or holds runs at any depth. Lines are sorted, so the same runs give the same file.
-Steps are in the names of agents only where they differ.
+Steps are in the names of agents only where they differ. With --add, runs that the file has and the directory has not
+stay in it, so that runs of several machines or days come together.
 """
 
 from __future__ import annotations
@@ -31,17 +32,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", type=Path)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--add", action="store_true", help="keep the other runs that the file has")
     args = parser.parse_args()
-    print(f"{args.out}: {collect(args.directory, args.out)} runs")
+    print(f"{args.out}: {collect(args.directory, args.out, args.add)} runs")
 
 
-def collect(directory: Path, out: Path) -> int:
-    """Write the scores of all finished runs below a directory; returns how many there are."""
+def collect(directory: Path, out: Path, add: bool = False) -> int:
+    """Write the scores of all finished runs below a directory; returns how many there are in the file.
+
+    With `add`, lines of the file stay whose agent, game and seed no run below the directory has.
+    """
     found = [read_run(path) for path in find_runs(directory)]
     runs = [run for run in found if isinstance(run, RunScore) and run.finished]
     silent = ("steps",) if len({run.config.steps for run in runs}) == 1 else ()
     lines = [line(run, silent) for run in runs]
-    lines.sort(key=lambda entry: (entry["game"], entry["agent"], entry["seed"]))
+    if add and out.exists():
+        with out.open(newline="") as file:
+            lines += only_there(list(csv.DictReader(file)), lines)
+    lines.sort(key=identity)
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n", restval="")
     writer.writeheader()
@@ -49,6 +57,17 @@ def collect(directory: Path, out: Path) -> int:
     out.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(out, text.getvalue().encode())
     return len(lines)
+
+
+def identity(entry: dict[str, Any]) -> tuple[str, str, int]:
+    """Return what tells a line from the others."""
+    return entry["game"], entry["agent"], int(entry["seed"])
+
+
+def only_there(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the old lines that no new one replaces."""
+    known = set(map(identity, new))
+    return [entry for entry in old if identity(entry) not in known]
 
 
 def line(run: RunScore, silent: Collection[str]) -> dict[str, Any]:

@@ -163,8 +163,10 @@ def test_an_agent_that_is_not_in_the_table_is_refused(capsys):
 
 
 def test_how_a_table_is_computed_can_be_set_and_what_cannot(capsys):
-    spec = read_words(ReproduceArgs(table="annealing", set=("compute.compile=true", "eval.parallel=3")))
-    assert spec.settings == {"eval.episodes": 100, "compute.compile": True, "eval.parallel": 3}
+    words = ("compute.compile=true", "eval.parallel=3", "eval.baselines=false")
+    spec = read_words(ReproduceArgs(table="annealing", set=words))
+    chosen = {"compute.compile": True, "eval.parallel": 3, "eval.baselines": False}
+    assert spec.settings == {"eval.episodes": 100, **chosen}
     for name in ("loss.variance_reduction=false", "eval.episodes=3", "compute.share_bootstrap=true"):
         assert run(["reproduce", "annealing", "--set", name, "--dry-run"]) == 2
         said = " ".join(capsys.readouterr().err.split())

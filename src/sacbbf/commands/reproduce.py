@@ -28,7 +28,8 @@ from sacbbf.sweep.spec import Spec, check, parse_games, parse_seeds, parse_setti
 from sacbbf.sweep.table import duration
 from sacbbf.sweep.workers import Workers, cells_at_a_time, check_workers, device_of
 
-SETTABLE = ("compute.compile", "compute.frames_on_device", "compute.precision", *FREE)  # how, not what, is computed
+# How, not what, is computed, and whether random and blind play are measured beside it.
+SETTABLE = ("compute.compile", "compute.frames_on_device", "compute.precision", *FREE, "eval.baselines")
 
 
 @dataclass(frozen=True)

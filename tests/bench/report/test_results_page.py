@@ -11,6 +11,7 @@ import pytest
 from made_runs import make_config, write_run
 
 from sacbbf.bench.scores import read_scores
+from sacbbf.commands.reproduce import ReproduceArgs, read_words
 from sacbbf.commands.sweep import SweepArgs
 
 TOP = Path(__file__).parents[3]
@@ -62,8 +63,15 @@ def test_every_command_is_one_that_can_be_run(experiments):
                 "raw",
             )
             continue
-        assert (program, name) == ("sacbbf", "sweep")
-        assert tyro.cli(SweepArgs, args=words).directory.parts[:2] == ("results", "runs")
+        assert program == "sacbbf"
+        if name == "reproduce":
+            args = tyro.cli(ReproduceArgs, args=words)
+            assert args.scale == "minatar" and read_words(args).cells()
+            directory = args.out
+        else:
+            assert name == "sweep"
+            directory = tyro.cli(SweepArgs, args=words).directory
+        assert directory.parts[:2] == ("results", "runs")
 
 
 def test_raw_scores_hold_all_that_a_report_needs(experiments, tmp_path):
@@ -84,6 +92,25 @@ def test_raw_scores_hold_all_that_a_report_needs(experiments, tmp_path):
     )
     (direct,) = read_scores([tmp_path / "runs"]).agents
     assert agent.scores == direct.scores and agent.played == direct.played
+
+
+def test_runs_of_another_day_stay_if_wanted(experiments, tmp_path):
+    _, collect = experiments
+    out = tmp_path / "raw.csv"
+
+    def scores(*found, add):
+        folder = tmp_path / str(found)
+        for seed, score in found:
+            config = make_config("MinAtar/SpaceInvaders-v1", seed, size="tiny")
+            write_run(folder / str(seed), config, score, machine=MACHINE, returns=[score])
+        count = collect.collect(folder, out, add)
+        read = [(int(line["seed"]), float(line["score"])) for line in csv.DictReader(out.open())]
+        assert count == len(read)
+        return read
+
+    assert scores((0, 7.0), (10, 8.0), add=False) == [(0, 7.0), (10, 8.0)]
+    assert scores((2, 5.0), (10, 9.0), add=True) == [(0, 7.0), (2, 5.0), (10, 9.0)]
+    assert scores((2, 5.0), add=False) == [(2, 5.0)]
 
 
 @pytest.mark.parametrize(("steps", "names"), [((500, 500), ["sac-bbf tiny"]), ((500, 600), ["steps=500", "steps=600"])])
