@@ -51,8 +51,9 @@ SIZES: dict[SizeName, Size] = {
         threads=0,
         changes={
             "network": {"width_scale": 0.5, "hidden_dim": 256},
-            "optimiser": {"learning_rate": 3e-4},
-            "schedule": {"replay_ratio": 1, "beta_start": 0.03},
+            "optimiser": {"learning_rate": 1e-3},
+            # Ten thousand updates are few for values to spread: n and gamma take as many as the paper's to their ends.
+            "schedule": {"replay_ratio": 1, "cycle": 50_000, "beta_start": 0.05, "beta_final_updates": 20_000},
             "compute": {"share_bootstrap": True},
         },
     ),
@@ -114,7 +115,7 @@ def fitting(changes: Changes, config: AgentConfig) -> Changes:
     schedule = config.schedule
     foreign = {name for name in ("beta_start", "beta_final_updates") if schedule.beta_start == 0}
     foreign |= {"reset_every"} if schedule.reset_every == 0 else set()
-    foreign |= {"gamma_end"} if schedule.gamma_end == schedule.gamma_start else set()
+    foreign |= {"gamma_end", "cycle"} if schedule.gamma_end == schedule.gamma_start else set()
     foreign |= {"v_max"} if config.network.num_atoms == 1 else set()
     return {
         part: {name: value for name, value in settings.items() if name not in foreign}
