@@ -78,6 +78,11 @@ def test_other_training_makes_no_twin(others):
     assert twins_of(spec, spec.cells()[0]) == []
 
 
+def test_baselines_have_no_twins():
+    spec = spec_of(Variant("random"), Variant("random", {"eval.greedy": True}))
+    assert twins_of(spec, spec.cells()[0]) == []
+
+
 def test_evaluations_during_training_make_no_twin():
     spec = spec_of(SAMPLED, GREEDY, **{"eval.every": 50})
     assert twins_of(spec, spec.cells()[0]) == []

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from sacbbf.envs import make_env
 from sacbbf.policy import NetworkPolicy
+from sacbbf.presets import BASELINES
 from sacbbf.run.curve import draw_curve
 from sacbbf.run.display import Display
 from sacbbf.run.evaluate import ROWS, evaluate, plan_of
@@ -28,9 +29,10 @@ EVALUATION = "eval.greedy"  # the setting in which twins may differ
 def twins_of(spec: Spec, cell: Cell) -> list[Cell]:
     """Return the other cells of a sweep that train as this one does, in the sweep's order.
 
-    There are none where runs are evaluated during training too: those evaluations are among their records.
+    There are none where runs are evaluated during training too, since those evaluations are among their records, and
+    none of a baseline, which has no policy to play.
     """
-    if "eval.every" in spec.settings.keys() | cell.variant.settings.keys():
+    if cell.variant.agent in BASELINES or "eval.every" in spec.settings.keys() | cell.variant.settings.keys():
         return []
     alike = [one for one in spec.variants if one != cell.variant and _training(one) == _training(cell.variant)]
     return [Cell(variant, cell.env, cell.seed) for variant in alike]
