@@ -19,7 +19,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from sacbbf.networks.encoders import conv3x3, flatten
-from sacbbf.networks.renormalize import rescale, rescale_gradient
+from sacbbf.networks.renormalize import extremes, rescale, rescale_gradient
 
 Shape = tuple[int, ...]  # of one latent: (C, H, W) or (D,)
 
@@ -90,33 +90,40 @@ class _RollOut(torch.autograd.Function):
         latents = first.new_empty(steps + 1, *first.shape)
         hidden, raw = torch.empty_like(added), torch.empty_like(added)
         latents[0] = first
-        scales = []
-        for now in range(steps):
-            torch.add(layer(latents[now], weight0, None, shape), added[now], out=hidden[now]).relu_()
-            torch.clamp_min(layer(hidden[now], weight1, bias1, shape), 0.0, out=raw[now])
+        bounds = []
+        z, h, y = latents.unbind(0), hidden.unbind(0), raw.unbind(0)  # once: views cost as much as small layers
+        for now, more in enumerate(added.unbind(0)):
+            torch.add(layer(z[now], weight0, None, shape), more, out=h[now]).relu_()
+            torch.clamp_min(layer(h[now], weight1, bias1, shape), 0.0, out=y[now])
             if renormalize:
-                scales.append(rescale(raw[now], out=latents[now + 1])[1:])
+                bounds.append(rescale(y[now], out=z[now + 1])[1:])
             else:
-                latents[now + 1] = raw[now]
-        ctx.save_for_backward(latents, hidden, raw, weight0, weight1, *(part for scale in scales for part in scale))
+                z[now + 1].copy_(y[now])
+        stacked = [torch.stack(parts) for parts in zip(*bounds, strict=True)]  # low, high and scale, (k, N, 1) each
+        ctx.save_for_backward(latents, hidden, raw, weight0, weight1, *stacked)
         ctx.shape = shape
         return latents
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        latents, hidden, raw, weight0, weight1, *scales = ctx.saved_tensors
+        latents, hidden, raw, weight0, weight1, *bounds = ctx.saved_tensors
         shape = ctx.shape
         steps = raw.shape[0]
         grad0, grad1 = torch.empty_like(raw), torch.empty_like(raw)  # at the layers' outputs
-        carried = grad[steps]
+        z, h, y, g0, g1 = (rows.unbind(0) for rows in (latents, hidden, raw, grad0, grad1))
+        if bounds:
+            low, high, scale = bounds
+            shares = (share.unbind(0) for share in extremes(raw, low, high))
+            rescaling = list(zip(z[1:], scale.unbind(0), *shares, strict=True))
+        *later, carried = grad.unbind(0)
         for now in reversed(range(steps)):
-            if scales:
-                carried = rescale_gradient(carried, raw[now], latents[now + 1], *scales[3 * now : 3 * now + 3])
-            torch.ops.aten.threshold_backward(carried, raw[now], 0.0, grad_input=grad1[now])
-            back = input_gradient(grad1[now], hidden[now], weight1, shape)
-            torch.ops.aten.threshold_backward(back, hidden[now], 0.0, grad_input=grad0[now])
-            carried = input_gradient(grad0[now], latents[now], weight0, shape).add_(grad[now])
+            if bounds:
+                carried = rescale_gradient(carried, *rescaling[now])
+            torch.ops.aten.threshold_backward(carried, y[now], 0.0, grad_input=g1[now])
+            back = input_gradient(g1[now], h[now], weight1, shape)
+            torch.ops.aten.threshold_backward(back, h[now], 0.0, grad_input=g0[now])
+            carried = input_gradient(g0[now], z[now], weight0, shape).add_(later[now])
         flat0, flat1 = grad0.flatten(0, 1), grad1.flatten(0, 1)
         grad_weight0 = weight_gradient(flat0, latents[:steps].flatten(0, 1), weight0, shape)
         grad_weight1 = weight_gradient(flat1, hidden.flatten(0, 1), weight1, shape)

@@ -14,26 +14,24 @@ def rescale(rows: torch.Tensor, out: torch.Tensor | None = None) -> tuple[torch.
     return torch.sub(rows, low, out=out).mul_(scale), low, high, scale
 
 
-def rescale_gradient(
-    grad: torch.Tensor,
-    rows: torch.Tensor,
-    scaled: torch.Tensor,
-    low: torch.Tensor,
-    high: torch.Tensor,
-    scale: torch.Tensor,
-) -> torch.Tensor:
-    """Gradient at `rows` (N, D) from the one at `scaled`.
+def extremes(rows: torch.Tensor, low: torch.Tensor, high: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """What share each entry of rows (..., D) has in the gradient of its row's minimum, and of its maximum (..., 1).
 
-    Entries that tie for the minimum or maximum share its gradient evenly, as JAX and PyTorch's own `amin` do:
-    after a relu the minimum is usually zero, and most entries tie for it.
+    Entries that tie share evenly, as JAX and PyTorch's own `amin` do: after a relu the minimum is usually zero, and
+    most entries tie for it.
     """
-    total = grad.sum(dim=1, keepdim=True)
-    along = (grad * scaled).sum(dim=1, keepdim=True)
     at_low = torch.eq(rows, low, out=torch.empty_like(rows))  # as 0.0 and 1.0: sums of bools are slow
     at_high = torch.eq(rows, high, out=torch.empty_like(rows))
-    share_low = (along - total).div_(at_low.sum(dim=1, keepdim=True))
-    share_high = along.div_(at_high.sum(dim=1, keepdim=True))
-    return at_low.mul_(share_low).addcmul_(at_high, share_high, value=-1).add_(grad).mul_(scale)
+    return at_low.div_(at_low.sum(dim=-1, keepdim=True)), at_high.div_(at_high.sum(dim=-1, keepdim=True))
+
+
+def rescale_gradient(
+    grad: torch.Tensor, scaled: torch.Tensor, scale: torch.Tensor, low_share: torch.Tensor, high_share: torch.Tensor
+) -> torch.Tensor:
+    """Gradient at the rows (N, D) from the one at `scaled` (N, D), given scales (N, 1) and the shares of `extremes`."""
+    total = grad.sum(dim=1, keepdim=True)
+    along = (grad * scaled).sum(dim=1, keepdim=True)
+    return torch.addcmul(grad, low_share, along - total).addcmul_(high_share, along, value=-1).mul_(scale)
 
 
 class _Renormalize(torch.autograd.Function):
@@ -48,7 +46,8 @@ class _Renormalize(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor, *unused: torch.Tensor) -> torch.Tensor:
-        return rescale_gradient(grad, *ctx.saved_tensors)
+        rows, scaled, low, high, scale = ctx.saved_tensors
+        return rescale_gradient(grad, scaled, scale, *extremes(rows, low, high))
 
 
 def renormalize(latent: torch.Tensor) -> torch.Tensor:
