@@ -63,18 +63,13 @@ def _conv_backward(
     return result
 
 
-def taps(maps: torch.Tensor) -> torch.Tensor:
-    """What the taps of a 3x3 convolution read of maps (N, H, W), zero beyond their edges: (N, 9, H * W)."""
-    return F.unfold(maps.unsqueeze(1), kernel_size=3, padding=1)
-
-
-def as_matrix(weight: torch.Tensor, read: torch.Tensor) -> torch.Tensor:
-    """Matrix (H * W * out, H * W * in) of a 3x3 convolution (out, in, 3, 3) of channels-last rows.
-
-    `read` (from, 9, to) is 1 where a tap of the place `to` reads the place `from`.
-    """
-    matrix = torch.einsum("oit,qtp->poqi", weight.flatten(2), read)
-    return matrix.flatten(2).flatten(0, 1).to(read.dtype)  # autocast would leave bf16
+def as_matrices(weights: Sequence[torch.Tensor], height: int, width: int) -> list[torch.Tensor]:
+    """Matrices (H * W * out, H * W * in) of 3x3 convolutions (out, in, 3, 3) of channels-last rows."""
+    places = height * width
+    one_hot = torch.eye(places, dtype=weights[0].dtype, device=weights[0].device).view(places, 1, height, width)
+    read = F.unfold(one_hot, kernel_size=3, padding=1)  # (from, 9, to): 1 where that tap reads that place
+    matrices = [torch.einsum("oit,qtp->poqi", weight.flatten(2), read) for weight in weights]
+    return [matrix.flatten(2).flatten(0, 1).to(read.dtype) for matrix in matrices]  # autocast would leave bf16
 
 
 class _RollOut(torch.autograd.Function):
@@ -119,8 +114,8 @@ class _RollOut(torch.autograd.Function):
         z, h, y, g0, g1 = (rows.unbind(0) for rows in (latents, hidden, raw, grad0, grad1))
         if bounds:
             low, high, scale = bounds
-            shares = (share.unbind(0) for share in extremes(raw, low, high))
-            rescaling = list(zip(z[1:], scale.unbind(0), *shares, strict=True))
+            found = (part.unbind(0) for part in extremes(raw, low, high))
+            rescaling = list(zip(z[1:], scale.unbind(0), *found, strict=True))
         *later, carried = grad.unbind(0)
         for now in reversed(range(steps)):
             if bounds:
@@ -147,6 +142,7 @@ class TransitionModel(nn.Module):
         kind, make = ("conv", conv3x3) if len(self.shape) == 3 else ("linear", nn.Linear)
         self.add_module(f"{kind}0", make(width + num_actions, width))
         self.add_module(f"{kind}1", make(width, width))
+        self.as_matrices = len(self.shape) == 3 and math.prod(self.shape) <= SMALL_MAP
 
     def forward(self, latent: torch.Tensor, actions: torch.Tensor, renormalize: bool) -> torch.Tensor:
         """Latents of this and the next k steps, (k + 1, N, D) flattened, from (N, ...) and actions (k, N)."""
@@ -154,11 +150,10 @@ class TransitionModel(nn.Module):
         weight0, by_action = first.weight.split([self.shape[0], self.num_actions], dim=1)  # type: ignore[no-untyped-call]
         weight1, bias1, shape = second.weight, second.bias, self.shape
         assert bias1 is not None
-        if len(shape) == 3 and math.prod(shape) <= SMALL_MAP:
-            places = shape[1] * shape[2]
-            read = taps(torch.eye(places, dtype=bias1.dtype, device=bias1.device).view(places, *shape[1:]))
-            weight0, weight1 = as_matrix(weight0, read), as_matrix(weight1, read)
-            bias1, shape = bias1.repeat(places), (math.prod(shape),)
+        if self.as_matrices:
+            _, height, width = shape
+            weight0, weight1 = as_matrices((weight0, weight1), height, width)
+            bias1, shape = bias1.repeat(height * width), (math.prod(shape),)
         elif len(shape) == 3:
             weight0 = weight0.contiguous(memory_format=torch.channels_last)
         added = (
@@ -173,6 +168,6 @@ class TransitionModel(nn.Module):
         """What each action adds to the first layer's output, bias included: (A, D)."""
         if len(self.shape) == 1:
             return by_action.t() if bias is None else by_action.t() + bias
-        inside = taps(by_action.new_ones(1, *self.shape[1:])).squeeze(0)  # (9, H * W): 1 where a tap reads the map
-        added = torch.einsum("oat,tp->apo", by_action.flatten(2), inside)  # (A, H * W, C): the planes are constant
-        return (added if bias is None else added + bias).flatten(1)
+        planes = torch.eye(self.num_actions, dtype=by_action.dtype, device=by_action.device)[:, :, None, None]
+        planes = planes.expand(-1, -1, *self.shape[1:]).contiguous(memory_format=torch.channels_last)
+        return flatten(F.conv2d(planes, by_action, bias, padding=1))

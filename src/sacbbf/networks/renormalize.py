@@ -14,24 +14,34 @@ def rescale(rows: torch.Tensor, out: torch.Tensor | None = None) -> tuple[torch.
     return torch.sub(rows, low, out=out).mul_(scale), low, high, scale
 
 
-def extremes(rows: torch.Tensor, low: torch.Tensor, high: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """What share each entry of rows (..., D) has in the gradient of its row's minimum, and of its maximum (..., 1).
+def extremes(rows: torch.Tensor, low: torch.Tensor, high: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Where rows (..., D) have their minimum, and where their maximum, as 0.0 and 1.0; how often each, (..., 1).
 
-    Entries that tie share evenly, as JAX and PyTorch's own `amin` do: after a relu the minimum is usually zero, and
-    most entries tie for it.
+    After a relu the minimum is usually zero, and most entries tie for it.
     """
-    at_low = torch.eq(rows, low, out=torch.empty_like(rows))  # as 0.0 and 1.0: sums of bools are slow
+    at_low = torch.eq(rows, low, out=torch.empty_like(rows))  # sums of bools are slow
     at_high = torch.eq(rows, high, out=torch.empty_like(rows))
-    return at_low.div_(at_low.sum(dim=-1, keepdim=True)), at_high.div_(at_high.sum(dim=-1, keepdim=True))
+    return at_low, at_high, at_low.sum(dim=-1, keepdim=True), at_high.sum(dim=-1, keepdim=True)
 
 
 def rescale_gradient(
-    grad: torch.Tensor, scaled: torch.Tensor, scale: torch.Tensor, low_share: torch.Tensor, high_share: torch.Tensor
+    grad: torch.Tensor,
+    scaled: torch.Tensor,
+    scale: torch.Tensor,
+    at_low: torch.Tensor,
+    at_high: torch.Tensor,
+    lows: torch.Tensor,
+    highs: torch.Tensor,
 ) -> torch.Tensor:
-    """Gradient at the rows (N, D) from the one at `scaled` (N, D), given scales (N, 1) and the shares of `extremes`."""
+    """Gradient at the rows (N, D) from the one at `scaled`, given scales (N, 1) and `extremes`; overwrites `at_low`.
+
+    Entries that tie for the minimum or maximum share its gradient evenly, as JAX and PyTorch's own `amin` do.
+    """
     total = grad.sum(dim=1, keepdim=True)
     along = (grad * scaled).sum(dim=1, keepdim=True)
-    return torch.addcmul(grad, low_share, along - total).addcmul_(high_share, along, value=-1).mul_(scale)
+    share_low = (along - total).div_(lows)
+    share_high = along.div_(highs)
+    return at_low.mul_(share_low).addcmul_(at_high, share_high, value=-1).add_(grad).mul_(scale)
 
 
 class _Renormalize(torch.autograd.Function):
