@@ -17,7 +17,7 @@ from sacbbf.learner import losses, objective, sac_discrete, schedules
 from sacbbf.learner.augment import augment, to_float
 from sacbbf.learner.batches import check_batch, split
 from sacbbf.learner.noise import Noise
-from sacbbf.learner.optimiser import make_optimiser, move_towards
+from sacbbf.learner.optimiser import MovingAverage, make_optimiser
 from sacbbf.learner.resets import reset_network
 from sacbbf.learner.terms import Terms, Update
 from sacbbf.networks import AgentNetwork, Network, TwinNetwork, build_network
@@ -68,6 +68,7 @@ class Learner:
         self.target.load_state_dict(self.online.state_dict())
         self.target.requires_grad_(False)
         self.optimiser = make_optimiser(config.optimiser, self.online)
+        self.average = MovingAverage(self.target, self.online, config.optimiser.tau)
         self._make_goal, self._make_loss = objective.make_goal, objective.make_loss
         self._compute_sac_discrete = sac_discrete.compute
         if compute.compile:
@@ -252,7 +253,7 @@ class Learner:
 
     def _update_target(self) -> None:
         if (self.updates + 1) % self.config.optimiser.target_every == 0:
-            move_towards(self.target, self.online, self.config.optimiser.tau)
+            self.average.move()
 
     @torch.no_grad()
     def _grad_norm(self) -> torch.Tensor:

@@ -21,9 +21,15 @@ def make_optimiser(config: OptimiserConfig, network: Network) -> torch.optim.Ada
     )
 
 
-@torch.no_grad()
-def move_towards(target: Network, online: Network, tau: float) -> None:
-    """Move every target parameter by the share `tau` of its way to the online one."""
-    targets: list[torch.Tensor] = list(target.parameters())
-    onlines: list[torch.Tensor] = list(online.parameters())
-    torch._foreach_lerp_(targets, onlines, tau)
+class MovingAverage:
+    """The target network's parameters, on their way to the online ones; both networks change in place only."""
+
+    def __init__(self, target: Network, online: Network, tau: float) -> None:
+        self.targets: list[torch.Tensor] = list(target.parameters())  # listed once: small updates notice
+        self.onlines: list[torch.Tensor] = list(online.parameters())
+        self.tau = tau
+
+    @torch.no_grad()
+    def move(self) -> None:
+        """Move every target parameter by the share `tau` of its way."""
+        torch._foreach_lerp_(self.targets, self.onlines, self.tau)
