@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from sacbbf.errors import UsageError
+from sacbbf.networks.convolution import Conv3x3
 
 
 class Encoder(nn.Module):
@@ -44,11 +45,6 @@ def flatten(images: torch.Tensor) -> torch.Tensor:
     return images.permute(0, 2, 3, 1).flatten(1) if images.dim() == 4 else images
 
 
-def conv3x3(in_channels: int, out_channels: int) -> nn.Conv2d:
-    """3x3 convolution that keeps the image's size."""
-    return nn.Conv2d(in_channels, out_channels, kernel_size=3, padding=1)
-
-
 def max_pool_same(x: torch.Tensor) -> torch.Tensor:
     """3x3 max-pool with stride 2 to ceil(size / 2) pixels, padded with -inf.
 
@@ -67,8 +63,8 @@ class ResidualBlock(nn.Module):
 
     def __init__(self, channels: int) -> None:
         super().__init__()
-        self.conv0 = conv3x3(channels, channels)
-        self.conv1 = conv3x3(channels, channels)
+        self.conv0 = Conv3x3(channels, channels)
+        self.conv1 = Conv3x3(channels, channels)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Map (N, C, H, W) to the same shape."""
@@ -81,7 +77,7 @@ class ImpalaStage(nn.Module):
 
     def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__()
-        self.conv = conv3x3(in_channels, out_channels)
+        self.conv = Conv3x3(in_channels, out_channels)
         self.block0 = ResidualBlock(out_channels)
         self.block1 = ResidualBlock(out_channels)
 
@@ -140,7 +136,7 @@ class CentredNatureEncoder(Encoder):
         self.short = [max(self.smallest - side, 0) for side in in_shape[1:]]  # (rows, columns) to add
         self.conv0 = nn.Conv2d(in_shape[0], widths[0], kernel_size=8, stride=4)
         self.conv1 = nn.Conv2d(widths[0], widths[1], kernel_size=4, stride=2)
-        self.conv2 = conv3x3(widths[1], widths[2])
+        self.conv2 = Conv3x3(widths[1], widths[2])
         self.out_shape = (widths[2], *((max(side, self.smallest) - 20) // 8 + 1 for side in in_shape[1:]))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -168,7 +164,7 @@ class GridEncoder(Encoder):
     def __init__(self, in_shape: Sequence[int], width_scale: float) -> None:
         super().__init__()
         channels, out = scaled(16, width_scale), scaled(8, width_scale)
-        self.conv0 = conv3x3(in_shape[0], channels)
+        self.conv0 = Conv3x3(in_shape[0], channels)
         self.conv1 = nn.Conv2d(channels, out, kernel_size=3, stride=2, padding=1)
         self.out_shape = (out, -(-in_shape[1] // 2), -(-in_shape[2] // 2))
 

@@ -18,7 +18,8 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from sacbbf.networks.encoders import conv3x3, flatten
+from sacbbf.networks import convolution
+from sacbbf.networks.encoders import flatten
 from sacbbf.networks.renormalize import extremes, rescale, rescale_gradient
 
 Shape = tuple[int, ...]  # of one latent: (C, H, W) or (D,)
@@ -43,24 +44,14 @@ def input_gradient(grad: torch.Tensor, rows: torch.Tensor, weight: torch.Tensor,
     """Gradient (N, D) of a layer's input."""
     if len(shape) == 1:
         return grad @ weight
-    return flatten(_conv_backward(grad, rows, weight, shape, (True, False, False))[0])
+    return flatten(convolution.input_gradient(images(grad, shape), images(rows, shape), weight))
 
 
 def weight_gradient(grad: torch.Tensor, rows: torch.Tensor, weight: torch.Tensor, shape: Shape) -> torch.Tensor:
     """Gradient of a layer's weight, summed over all rows (N, D)."""
     if len(shape) == 1:
         return grad.t() @ rows
-    return _conv_backward(grad, rows, weight, shape, (False, True, False))[1]
-
-
-def _conv_backward(
-    grad: torch.Tensor, rows: torch.Tensor, weight: torch.Tensor, shape: Shape, wanted: tuple[bool, bool, bool]
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    one = [1, 1]
-    result: tuple[torch.Tensor, torch.Tensor, torch.Tensor] = torch.ops.aten.convolution_backward(
-        images(grad, shape), images(rows, shape), weight, None, one, one, one, False, [0, 0], 1, wanted
-    )
-    return result
+    return convolution.weight_gradient(images(grad, shape), images(rows, shape), weight)
 
 
 def as_matrices(weights: Sequence[torch.Tensor], height: int, width: int) -> list[torch.Tensor]:
@@ -139,7 +130,7 @@ class TransitionModel(nn.Module):
         self.shape = tuple(latent_shape)
         self.num_actions = num_actions
         width = self.shape[0]
-        kind, make = ("conv", conv3x3) if len(self.shape) == 3 else ("linear", nn.Linear)
+        kind, make = ("conv", convolution.Conv3x3) if len(self.shape) == 3 else ("linear", nn.Linear)
         self.add_module(f"{kind}0", make(width + num_actions, width))
         self.add_module(f"{kind}1", make(width, width))
         self.as_matrices = len(self.shape) == 3 and math.prod(self.shape) <= SMALL_MAP

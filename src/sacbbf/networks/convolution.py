@@ -1,0 +1,85 @@
+"""3x3 convolutions, and their gradients: those of many channels have a faster one for the weights on CPUs.
+
+oneDNN's gradient of the weights runs at a third to half of its convolutions' rate there, whatever the layout. From 64
+channels on, a product of matrices for each picture is faster: its patches, unfolded, with the gradient at its places
+(docs/performance.md). Fewer channels stay with oneDNN.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
+
+MANY = 64  # channels, of input and output
+ONE = [1, 1]
+
+
+def input_gradient(grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """Gradient of the input (N, C, H, W), from the one at the output (N, C', H, W)."""
+    return _gradients(grad, x, weight, (True, False, False))[0]
+
+
+def weight_gradient(grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """Gradient of the weight (C', C, 3, 3), from the one at the output (N, C', H, W)."""
+    if not by_picture(x, weight):
+        return _gradients(grad, x, weight, (False, True, False))[1]
+    count, channels, height, width = x.shape
+    padded = F.pad(x.permute(0, 2, 3, 1), (0, 0, 1, 1, 1, 1))  # (N, H + 2, W + 2, C)
+    row = (width + 2) * channels
+    patches = x.new_empty(height, width, 3, 3 * channels)  # of one picture, used again and again: it stays in the cache
+    total = x.new_zeros(9 * channels, weight.shape[0])
+    places = grad.permute(0, 2, 3, 1).reshape(count, height * width, -1)
+    for picture, at in zip(padded.unbind(0), places.unbind(0), strict=True):
+        patches.copy_(picture.as_strided(patches.shape, (row, channels, row, 1)))
+        total.addmm_(patches.view(height * width, -1).t(), at)
+    return total.view(3, 3, channels, -1).permute(3, 2, 0, 1)
+
+
+def by_picture(x: torch.Tensor, weight: torch.Tensor) -> bool:
+    """Whether the weight's gradient is computed picture by picture."""
+    on_cpu = x.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
+    return on_cpu and min(weight.shape[:2]) >= MANY and not torch.compiler.is_compiling()
+
+
+def _gradients(
+    grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, wanted: tuple[bool, bool, bool]
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    result: tuple[torch.Tensor, torch.Tensor, torch.Tensor] = torch.ops.aten.convolution_backward(
+        grad, x, weight, None, ONE, ONE, ONE, False, [0, 0], 1, wanted
+    )
+    return result
+
+
+class _Convolution(torch.autograd.Function):
+    """A 3x3 convolution (N, C, H, W) -> (N, C', H, W) with bias (C',)."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x, weight)
+        return F.conv2d(x, weight, bias, padding=1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        grad_x = input_gradient(grad, x, weight) if ctx.needs_input_grad[0] else None
+        return grad_x, weight_gradient(grad, x, weight), grad.sum((0, 2, 3))
+
+
+class Conv3x3(nn.Conv2d):
+    """3x3 convolution with a bias that keeps the image's size."""
+
+    bias: torch.Tensor
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__(in_channels, out_channels, kernel_size=3, padding=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Map (N, C, H, W) to (N, C', H, W)."""
+        if torch.is_grad_enabled() and self.weight.requires_grad and by_picture(x, self.weight):
+            return _Convolution.apply(x, self.weight, self.bias)  # type: ignore[no-any-return, no-untyped-call]
+        return super().forward(x)

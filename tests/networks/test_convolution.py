@@ -1,0 +1,59 @@
+"""3x3 convolutions compute what PyTorch's own do, gradients included, whichever way these are computed."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from sacbbf.networks import convolution
+from sacbbf.networks.convolution import MANY, Conv3x3
+
+
+def pair(channels: int, out: int) -> tuple[Conv3x3, nn.Conv2d]:
+    torch.manual_seed(0)
+    ours = Conv3x3(channels, out).double()
+    theirs = nn.Conv2d(channels, out, kernel_size=3, padding=1).double()
+    theirs.load_state_dict(ours.state_dict())
+    return ours, theirs
+
+
+@pytest.mark.parametrize(("channels", "out"), [(MANY, MANY), (MANY, MANY + 3), (MANY + 8, MANY), (4, MANY), (6, 5)])
+@pytest.mark.parametrize("channels_last", [True, False])
+@pytest.mark.parametrize("input_wanted", [True, False])
+def test_output_and_gradients_are_those_of_pytorch(channels, out, channels_last, input_wanted):
+    found = []
+    for layer in pair(channels, out):
+        generator = torch.Generator().manual_seed(1)
+        x = torch.randn(3, channels, 5, 7, generator=generator, dtype=torch.float64)
+        if channels_last:
+            x = x.contiguous(memory_format=torch.channels_last)
+        x.requires_grad_(input_wanted)
+        answer = layer(x)
+        weights = torch.randn(answer.shape, generator=generator, dtype=torch.float64)
+        (answer.relu_() * weights).sum().backward()
+        found.append([answer, layer.weight.grad, layer.bias.grad, *([x.grad] if input_wanted else [])])
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("channels", "out", "expected"), [(MANY, MANY, True), (MANY - 1, MANY, False), (4, 128, False)]
+)
+def test_many_channels_go_picture_by_picture(monkeypatch, channels, out, expected):
+    asked = []
+    monkeypatch.setattr(
+        convolution, "_gradients", lambda grad, x, weight, wanted: asked.append(wanted) or (x, weight, None)
+    )
+    layer, _ = pair(channels, out)
+    x, grad = (torch.randn(2, size, 4, 4, dtype=torch.float64) for size in (channels, out))
+    convolution.weight_gradient(grad, x, layer.weight)
+    assert asked == ([] if expected else [(False, True, False)])
+
+
+def test_without_gradients_nothing_is_kept():
+    layer, _ = pair(MANY, MANY)
+    with torch.no_grad():
+        assert layer(torch.randn(1, MANY, 4, 4, dtype=torch.float64)).grad_fn is None
+    layer.requires_grad_(False)
+    assert layer(torch.randn(1, MANY, 4, 4, dtype=torch.float64)).grad_fn is None
