@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from sacbbf.networks import convolution
 from sacbbf.networks.convolution import MANY, Conv3x3
@@ -35,6 +36,18 @@ def test_output_and_gradients_are_those_of_pytorch(channels, out, channels_last,
         found.append([answer, layer.weight.grad, layer.bias.grad, *([x.grad] if input_wanted else [])])
     for ours, theirs in zip(*found, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("channels", [MANY, 6])
+def test_all_arithmetic_is_counted(channels):
+    """As much as PyTorch's own layer, whichever way the weights' gradient is computed."""
+    counts = []
+    for layer in pair(channels, MANY):
+        x = torch.randn(3, channels, 5, 7, dtype=torch.float64, requires_grad=True)
+        with FlopCounterMode(display=False) as counter:
+            layer(x).sum().backward()
+        counts.append(counter.get_total_flops())
+    assert counts == [3 * 2 * 3 * 5 * 7 * 9 * channels * MANY] * 2
 
 
 @pytest.mark.parametrize(
