@@ -50,6 +50,20 @@ def test_evaluate_depends_on_the_seed_and_not_on_the_number_of_environments(fini
     assert found["other"] != found["one"] and found["best"] != found["one"]
 
 
+def test_evaluate_plays_by_the_critic_on_request(finished_run, monkeypatch):
+    seen, logits = set(), NetworkPolicy.logits
+
+    def noted(self, states):
+        seen.add(self.by_critic)
+        return logits(self, states)
+
+    monkeypatch.setattr(NetworkPolicy, "logits", noted)
+    for words, by_critic in ([], False), (["--critic"], True):
+        seen.clear()
+        assert run(["evaluate", str(finished_run.path), "--episodes", "2", "--json", "scores.json", *words]) == 0
+        assert seen == {by_critic} and json.loads(Path("scores.json").read_text())["by_critic"] is by_critic
+
+
 def test_evaluate_uses_as_many_threads_as_the_run(finished_run, monkeypatch):
     path = Path(shutil.copytree(finished_run.path, "copy")) / "config.toml"
     path.write_text(path.read_text().replace("threads = 1", "threads = 2"))

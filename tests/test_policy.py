@@ -41,6 +41,26 @@ def test_logits_are_those_of_the_policy_branch(network, states):
     np.testing.assert_allclose(NetworkPolicy(network, CPU, rows=3).logits(states), want, atol=1e-6)
 
 
+def test_the_critic_puts_all_on_its_best_action(network, states):
+    with torch.no_grad():
+        logits = network.q_logits(network.q_features(network.encode(torch.from_numpy(states).float())))
+        best = (logits.softmax(-1) @ torch.linspace(-1, 1, 5)).argmax(1)
+    rows = NetworkPolicy(network, CPU, rows=3, by_critic=True).logits(states)
+    assert (rows.argmax(1) == best.numpy()).all() and (np.exp(rows).sum(1) == 1).all()
+    policy = NetworkPolicy(network, CPU, rows=3).logits(states)
+    assert (policy.argmax(1) != best.numpy()).any()  # or the test would show nothing
+
+
+def test_of_two_critics_the_smaller_counts(states):
+    config = NetworkConfig(encoder="grid", width_scale=0.5, hidden_dim=16, num_atoms=1, twin_q=True)
+    generator = torch.Generator().manual_seed(0)
+    network = build_network(config, (2, 5, 5), 3, self_prediction=False, device=CPU, generator=generator)
+    with torch.no_grad():
+        first, second = network.q_values(torch.from_numpy(states).float())
+    rows = NetworkPolicy(network, CPU, rows=7, by_critic=True).logits(states)
+    assert (rows.argmax(1) == torch.minimum(first, second).argmax(1).numpy()).all()
+
+
 def test_fixed_probabilities_are_drawn_as_often_as_they_say():
     policy, generator = FixedPolicy([0.0, 0.25, 0.75]), numpy_generator(0, "draws")
     rows = policy.logits(np.zeros((4_000, 1)))

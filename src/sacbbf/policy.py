@@ -27,43 +27,64 @@ class Policy(Protocol):
 
 
 class NetworkPolicy:
-    """A network's policy branch, always run on batches of `rows` states.
+    """A network's policy branch, or its critic's best action, always run on batches of `rows` states.
 
     The size of a batch changes float results in their last bits. A fixed one, padded where there are fewer
     states, makes an episode the same however many others are played beside it.
     """
 
-    def __init__(self, network: Network, device: torch.device, rows: int = 1, noise: Noise | None = None) -> None:
-        """Act by a network; noisy layers draw from `noise` for each call, or are quiet without it."""
+    def __init__(
+        self,
+        network: Network,
+        device: torch.device,
+        rows: int = 1,
+        noise: Noise | None = None,
+        *,
+        by_critic: bool = False,
+    ) -> None:
+        """Act by a network; noisy layers draw from `noise` for each call, or are quiet without it.
+
+        Without a policy branch, or if `by_critic`, all the probability is on the action with the largest Q.
+        """
         self.network = network
+        self.by_critic = by_critic or network.policy_head is None
         self.device = device
         self.rows = rows
         self.noise = noise
 
     @torch.inference_mode()
     def logits(self, states: Frame) -> Logits:
-        """Logits (N, A) of the policy, from the encoder and the policy branch alone."""
+        """Logits (N, A), from the encoder and one branch alone."""
         outputs = []
         self.network.draw_noise(None if self.noise is None else self.noise.normal)
         for start in range(0, len(states), self.rows):
             part = states[start : start + self.rows]
             padded = np.zeros((self.rows, *states.shape[1:]), states.dtype)
             padded[: len(part)] = part
-            logits = act(self.network, to_float(torch.from_numpy(padded).to(self.device)))
-            if self.network.policy_head is None:  # greedy on Q: all the probability on its best action
-                logits = torch.where(logits == logits.amax(1, keepdim=True), 0.0, -torch.inf)
+            obs = to_float(torch.from_numpy(padded).to(self.device))
+            if self.by_critic:
+                q_values = rate(self.network, obs)
+                logits = torch.where(q_values == q_values.amax(1, keepdim=True), 0.0, -torch.inf)
+            else:
+                logits = act(self.network, obs)
             outputs.append(logits[: len(part)].float().cpu().numpy())
         return np.concatenate(outputs)
 
 
 def act(network: Network, obs: torch.Tensor) -> torch.Tensor:
     """What acting needs of a network, from inputs (N, ...): policy logits (N, A), or Q up to scale without a policy."""
-    latent = network.encode(obs)
-    if isinstance(network, TwinNetwork) or network.policy_head is not None:
-        return network.policy_logits(network.policy_features(latent))
+    if network.policy_head is None:
+        return rate(network, obs)
+    return network.policy_logits(network.policy_features(network.encode(obs)))
+
+
+def rate(network: Network, obs: torch.Tensor) -> torch.Tensor:
+    """Q (N, A) up to scale, from inputs (N, ...); of two critics, the smaller."""
+    if isinstance(network, TwinNetwork):
+        return network.q_values(obs).amin(0)
     tracing = torch.compiler.is_compiling()  # what is made then is no tensor to keep
     atoms = (support if tracing else _kept_support)(network.num_atoms, 1.0, obs.device)
-    return expected_value(network.q_logits(network.q_features(latent)), atoms)
+    return expected_value(network.q_logits(network.q_features(network.encode(obs))), atoms)
 
 
 @lru_cache

@@ -39,6 +39,8 @@ class EvaluateArgs:
     """Root of the episodes' seeds; by default the run's own, which repeats its final evaluation."""
     greedy: bool = False
     """Take the most likely action instead of drawing one; a run with --eval.greedy does so anyway."""
+    critic: bool = False
+    """Take the action with the largest Q instead of asking the policy: shows whether the policy lags its critic."""
     parallel: int = 8
     """Environments played side by side."""
     device: str = "auto"
@@ -56,7 +58,7 @@ def main(argv: Sequence[str]) -> int:
     run = RunDirectory(args.run).require()
     config = from_toml(run.config)
     device = torch.device(resolve_device(args.device))
-    policy = NetworkPolicy(load_policy(run.policy, device), device, ROWS)
+    policy = NetworkPolicy(load_policy(run.policy, device), device, ROWS, by_critic=args.critic)
     spec = read_spec(config.env, config.environment)
     plan = plan_of(config, args.episodes, seed=args.seed, greedy=args.greedy, parallel=args.parallel)
     console = Console(soft_wrap=True)
@@ -78,5 +80,5 @@ def main(argv: Sequence[str]) -> int:
     if fields["human_normalised"] is not None:
         console.print(f"human-normalised {fields['human_normalised']:.3f}", highlight=False)
     if args.json is not None:
-        write_json(args.json, {"run": str(args.run), "plan": asdict(plan), **fields})
+        write_json(args.json, {"run": str(args.run), "plan": asdict(plan), "by_critic": args.critic, **fields})
     return 0
