@@ -49,14 +49,18 @@ def collect(directory: Path, out: Path, add: bool = False) -> int:
     if add and out.exists():
         with out.open(newline="") as file:
             lines += only_there(list(csv.DictReader(file)), lines)
-    lines.sort(key=identity)
+    write(out, lines)
+    return len(lines)
+
+
+def write(out: Path, lines: list[dict[str, Any]]) -> None:
+    """Write lines as a table, sorted."""
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n", restval="")
     writer.writeheader()
-    writer.writerows(lines)
+    writer.writerows(sorted(lines, key=identity))
     out.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(out, text.getvalue().encode())
-    return len(lines)
 
 
 def identity(entry: dict[str, Any]) -> tuple[str, str, int]:

@@ -1,0 +1,67 @@
+"""Finished runs played three ways: drawn from the policy, its most likely action, the critic's best action.
+
+    python experiments/by_critic.py DIRECTORY --out results/raw/NAME.csv
+
+One line per run and way, as collect.py writes them. What is drawn is the run's own final evaluation; the other two play
+the same number of episodes with the same seeds. Nothing is trained.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from collect import line, write
+
+from sacbbf.bench.run_scores import RunScore, find_runs, read_run
+from sacbbf.envs import make_env
+from sacbbf.policy import NetworkPolicy
+from sacbbf.run.evaluate import ROWS, evaluate, plan_of, summarise
+from sacbbf.run.policy_file import load_policy
+
+WAYS = {"most likely action": False, "the critic's best action": True}
+CPU = torch.device("cpu")
+
+
+def main() -> None:
+    """Play, and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    lines: list[dict[str, Any]] = []
+    for path in find_runs(args.directory):
+        run = read_run(path)
+        if not isinstance(run, RunScore) or not run.finished:
+            continue
+        drawn = line(run, ("steps",))
+        lines.append({**drawn, "agent": f"{drawn['agent']}, drawn"})
+        for way, by_critic in WAYS.items():
+            lines.append({**drawn, **play(path, run, by_critic), "agent": f"{drawn['agent']}, {way}"})
+            print(*(lines[-1][name] for name in ("game", "agent", "seed", "score")), sep=", ", flush=True)
+    write(args.out, lines)
+
+
+def play(path: Path, run: RunScore, by_critic: bool) -> dict[str, Any]:
+    """Return the part of a run's line that another way to play changes."""
+    config = run.config
+    policy = NetworkPolicy(load_policy(path / "policy.safetensors", CPU), CPU, ROWS, by_critic=by_critic)
+    plan = plan_of(config, len(run.result["returns"]), greedy=True)
+    returns = [
+        record.score for record in evaluate(policy, lambda: make_env(config.env, settings=config.environment), plan)
+    ]
+    found = summarise(returns)
+    return {
+        "score": found.mean,
+        "standard_error": round(found.standard_error, 4),
+        "command": f"sacbbf evaluate RUN {'--critic' if by_critic else '--greedy'}",
+        "returns": json.dumps(returns, separators=(",", ":")),
+    }
+
+
+if __name__ == "__main__":
+    main()
