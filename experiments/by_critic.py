@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,24 +27,34 @@ WAYS = {"most likely action": False, "the critic's best action": True}
 CPU = torch.device("cpu")
 
 
-def main() -> None:
-    """Play, and write the table."""
+def make_parser() -> argparse.ArgumentParser:
+    """Return what reads the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", type=Path)
     parser.add_argument("--out", type=Path, required=True)
-    args = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    """Play, and write the table."""
+    args = make_parser().parse_args()
     torch.set_num_threads(1)
-    lines: list[dict[str, Any]] = []
-    for path in find_runs(args.directory):
+    lines = list(play_all(args.directory))
+    write(args.out, lines)
+    print(f"{args.out}: {len(lines)} lines")
+
+
+def play_all(directory: Path) -> Iterator[dict[str, Any]]:
+    """Yield three lines for each finished run at or below a directory."""
+    for path in find_runs(directory):
         run = read_run(path)
         if not isinstance(run, RunScore) or not run.finished:
             continue
         drawn = line(run, ("steps",))
-        lines.append({**drawn, "agent": f"{drawn['agent']}, drawn"})
+        yield {**drawn, "agent": f"{drawn['agent']}, drawn"}
         for way, by_critic in WAYS.items():
-            lines.append({**drawn, **play(path, run, by_critic), "agent": f"{drawn['agent']}, {way}"})
-            print(*(lines[-1][name] for name in ("game", "agent", "seed", "score")), sep=", ", flush=True)
-    write(args.out, lines)
+            yield {**drawn, **play(path, run, by_critic), "agent": f"{drawn['agent']}, {way}"}
+        print(drawn["game"], drawn["agent"], f"seed {drawn['seed']}", sep=", ", flush=True)
 
 
 def play(path: Path, run: RunScore, by_critic: bool) -> dict[str, Any]:

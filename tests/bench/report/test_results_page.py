@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import importlib
+import json
 import shlex
 from pathlib import Path
 
 import pytest
 from made_runs import make_config, write_run
 
+from sacbbf import cli
 from sacbbf.bench.scores import read_scores
 from sacbbf.commands.reproduce import ReproduceArgs, read_words
 from sacbbf.commands.sweep import SweepArgs
@@ -57,11 +59,9 @@ def test_every_command_is_one_that_can_be_run(experiments):
     for command in commands:
         program, name, *words = shlex.split(command)
         if program == "python":
-            assert name == "experiments/sb3_dqn.py"
-            assert importlib.import_module("sb3_dqn").make_parser().parse_args(words).out.parts[:2] == (
-                "results",
-                "raw",
-            )
+            assert name in ("experiments/sb3_dqn.py", "experiments/by_critic.py")
+            out = importlib.import_module(Path(name).stem).make_parser().parse_args(words).out
+            assert out.parts[:2] == ("results", "raw")
             continue
         assert program == "sacbbf"
         if name == "reproduce":
@@ -123,3 +123,19 @@ def test_steps_are_named_only_where_they_differ(steps, names, experiments, tmp_p
     found = {line["agent"] for line in csv.DictReader((tmp_path / "raw.csv").open())}
     assert len(found) == len(names) and all(any(name in agent for agent in found) for name in names)
     assert ("steps" in "".join(found)) == (len(names) == 2)
+
+
+def test_a_run_is_played_by_its_policy_and_by_its_critic(experiments, finished_run, working_directory):
+    lines = list(importlib.import_module("by_critic").play_all(finished_run.path))
+    want = json.loads(finished_run.result.read_text())
+    assert [json.loads(line["returns"]) for line in lines] == [
+        want["returns"],
+        *(replayed(finished_run, len(want["returns"]), way) for way in ("--greedy", "--critic")),
+    ]
+    assert lines[0]["score"] == want["score"] and lines[2]["command"] == "sacbbf evaluate RUN --critic"
+    assert len({line["agent"] for line in lines}) == 3
+
+
+def replayed(run, episodes, way):
+    assert cli.run(["evaluate", str(run.path), "--episodes", str(episodes), way, "--json", "scores.json"]) == 0
+    return json.loads(Path("scores.json").read_text())["returns"]
