@@ -54,13 +54,20 @@ def weight_gradient(grad: torch.Tensor, rows: torch.Tensor, weight: torch.Tensor
     return convolution.weight_gradient(images(grad, shape), images(rows, shape), weight)
 
 
-def as_matrices(weights: Sequence[torch.Tensor], height: int, width: int) -> list[torch.Tensor]:
-    """Matrices (H * W * out, H * W * in) of 3x3 convolutions (out, in, 3, 3) of channels-last rows."""
+def reads(height: int, width: int, like: torch.Tensor) -> torch.Tensor:
+    """Which place each tap of a 3x3 convolution reads: (9, from, to), 1.0 where that tap reads `from` for `to`."""
     places = height * width
-    one_hot = torch.eye(places, dtype=weights[0].dtype, device=weights[0].device).view(places, 1, height, width)
-    read = F.unfold(one_hot, kernel_size=3, padding=1)  # (from, 9, to): 1 where that tap reads that place
-    matrices = [torch.einsum("oit,qtp->poqi", weight.flatten(2), read) for weight in weights]
-    return [matrix.flatten(2).flatten(0, 1).to(read.dtype) for matrix in matrices]  # autocast would leave bf16
+    one_hot = torch.eye(places, dtype=like.dtype, device=like.device).view(1, places, height, width)
+    return F.unfold(one_hot, kernel_size=3, padding=1).view(places, 9, places).transpose(0, 1)
+
+
+def as_matrices(weights: torch.Tensor, read: torch.Tensor) -> torch.Tensor:
+    """Matrices (M, to * out, from * in) of M 3x3 convolutions (M, out, in, 3, 3) of channels-last rows."""
+    count, out, into = weights.shape[:3]
+    _, source, place = read.shape
+    matrices = weights.reshape(-1, 9) @ read.flatten(1)
+    matrices = matrices.view(count, out, into, source, place).permute(0, 4, 1, 3, 2)
+    return matrices.reshape(count, place * out, source * into).to(read.dtype)  # autocast would leave bf16
 
 
 class _RollOut(torch.autograd.Function):
@@ -133,7 +140,7 @@ class TransitionModel(nn.Module):
         kind, make = ("conv", convolution.Conv3x3) if len(self.shape) == 3 else ("linear", nn.Linear)
         self.add_module(f"{kind}0", make(width + num_actions, width))
         self.add_module(f"{kind}1", make(width, width))
-        self.as_matrices = len(self.shape) == 3 and math.prod(self.shape) <= SMALL_MAP
+        self.small = len(self.shape) == 3 and math.prod(self.shape) <= SMALL_MAP
 
     def forward(self, latent: torch.Tensor, actions: torch.Tensor, renormalize: bool) -> torch.Tensor:
         """Latents of this and the next k steps, (k + 1, N, D) flattened, from (N, ...) and actions (k, N)."""
@@ -141,24 +148,27 @@ class TransitionModel(nn.Module):
         weight0, by_action = first.weight.split([self.shape[0], self.num_actions], dim=1)  # type: ignore[no-untyped-call]
         weight1, bias1, shape = second.weight, second.bias, self.shape
         assert bias1 is not None
-        if self.as_matrices:
-            _, height, width = shape
-            weight0, weight1 = as_matrices((weight0, weight1), height, width)
-            bias1, shape = bias1.repeat(height * width), (math.prod(shape),)
+        read = reads(shape[1], shape[2], weight1) if self.small else None
+        if read is not None:
+            weight0, weight1 = as_matrices(torch.stack((weight0, weight1)), read).unbind(0)
+            bias1, shape = bias1.repeat(read.shape[2]), (math.prod(shape),)
         elif len(shape) == 3:
             weight0 = weight0.contiguous(memory_format=torch.channels_last)
-        added = (
-            self._added(by_action, first.bias).index_select(0, actions.flatten()).view(*actions.shape, -1)
-        )  # (k, N, D)
+        added = self._added(by_action, first.bias, read).index_select(0, actions.flatten())
+        added = added.view(*actions.shape, -1)  # (k, N, D)
         rolled: torch.Tensor = _RollOut.apply(  # type: ignore[no-untyped-call]
             flatten(latent), added, weight0, weight1, bias1, shape, renormalize
         )
         return rolled
 
-    def _added(self, by_action: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+    def _added(self, by_action: torch.Tensor, bias: torch.Tensor | None, read: torch.Tensor | None) -> torch.Tensor:
         """What each action adds to the first layer's output, bias included: (A, D)."""
+        assert bias is not None
         if len(self.shape) == 1:
-            return by_action.t() if bias is None else by_action.t() + bias
+            return by_action.t() + bias
+        if read is not None:  # a constant plane: what it adds depends on which taps lie inside the map
+            added = by_action.flatten(2) @ read.sum(dim=1)  # (C, A, places)
+            return (added.permute(1, 2, 0) + bias).flatten(1).to(bias.dtype)
         planes = torch.eye(self.num_actions, dtype=by_action.dtype, device=by_action.device)[:, :, None, None]
         planes = planes.expand(-1, -1, *self.shape[1:]).contiguous(memory_format=torch.channels_last)
         return flatten(F.conv2d(planes, by_action, bias, padding=1))
