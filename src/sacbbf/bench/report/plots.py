@@ -38,8 +38,10 @@ def draw_figure(charts: Sequence[Chart]) -> Any:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    rows, columns, size = _layout(charts)
-    figure = Figure(figsize=size, layout="constrained")
+    handles = {line.name: _handle(line) for chart in charts if isinstance(chart, Lines) for line in chart.lines}
+    rows, columns, (width, height) = _layout(charts)
+    beside, needed, more = _legend_layout(list(handles), width)
+    figure = Figure(figsize=(max(width, needed), height + more), layout="constrained")
     FigureCanvasAgg(figure)
     for number, chart in enumerate(charts):
         axes = figure.add_subplot(rows, columns, number + 1)
@@ -49,10 +51,18 @@ def draw_figure(charts: Sequence[Chart]) -> Any:
             _lines(axes, chart)
         axes.set_title(chart.title, fontsize="medium")
         axes.spines[["top", "right"]].set_visible(False)
-    handles = {line.name: _handle(line) for chart in charts if isinstance(chart, Lines) for line in chart.lines}
     if handles:
-        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=2, frameon=False)
+        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=beside, frameon=False)
     return figure
+
+
+def _legend_layout(names: Sequence[str], width: float) -> tuple[int, float, float]:
+    """Return how many names stand beside each other, and the width and additional height they need, in inches."""
+    if not names:
+        return 1, 0.0, 0.0
+    each = 0.8 + 0.075 * max(map(len, names))
+    beside = 2 if 2 * each <= width else 1
+    return beside, beside * each, 0.2 * max(0, math.ceil(len(names) / beside) - 2)
 
 
 def _layout(charts: Sequence[Chart]) -> tuple[int, int, tuple[float, float]]:
