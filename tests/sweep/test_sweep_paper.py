@@ -96,6 +96,11 @@ def test_a_smaller_scale_can_be_run_and_says_what_it_is(table, scale):
     check(replace(spec, envs=spec.envs[:1]))
 
 
+def test_a_smaller_scale_compares_sac_bbf_at_the_largest_ratio_too():
+    ratios = [(one.agent, one.settings["replay_ratio"]) for one in table_spec("rr-scaling", "minatar").variants]
+    assert ratios == [("bbf", 1), ("bbf", 4), ("sac-bbf", 1), ("sac-bbf", 2), ("sac-bbf", 4)]
+
+
 DRAWN = ",".join(reversed(GAMES["annealing"]))
 SCALED = table_spec("annealing", "minatar").note
 

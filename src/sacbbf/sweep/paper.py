@@ -63,7 +63,10 @@ def _annealing(scale: Scale) -> list[Variant]:
 
 
 def _rr_scaling(scale: Scale) -> list[Variant]:
-    return [_ratio("bbf", 2, scale), _ratio("bbf", 8, scale), _ratio("sac-bbf", 2, scale), _ratio("sac-bbf", 4, scale)]
+    columns = [("bbf", 2), ("bbf", 8), ("sac-bbf", 2), ("sac-bbf", 4)]
+    if scale.words:  # below the paper's scale it can be afforded too
+        columns.append(("sac-bbf", 8))
+    return [_ratio(agent, ratio, scale) for agent, ratio in columns]
 
 
 def _expectations(scale: Scale) -> list[Variant]:
