@@ -85,6 +85,7 @@ SIZES: dict[SizeName, Size] = {
                 "schedule": {"beta_start": 0.05, "gamma_end": 0.997, "reset_every": 40_000},
             },
             ("grid", "bbf"): {"optimiser": {"learning_rate": 1e-3}, "schedule": {"reset_every": 40_000}},
+            ("grid", "sac-discrete"): {"optimiser": {"learning_rate": 1e-3}, "loss": {"target_entropy": 0.3}},
         },
     ),
 }
