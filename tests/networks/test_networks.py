@@ -274,7 +274,7 @@ def test_initialise_draws_from_the_generator_alone():
 
 def step_by_step(model: TransitionModel, latent, actions, rescaled: bool):
     """The transition model as the paper says it: the one-hot action joins the latent, layer, relu, layer, relu."""
-    first, second = model.children()
+    first, second, *_ = model.children()
     latents = [latent]
     for action in actions:
         planes = F.one_hot(action, model.num_actions).to(latent.dtype)

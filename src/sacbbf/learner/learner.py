@@ -17,7 +17,7 @@ from sacbbf.learner import losses, objective, sac_discrete, schedules
 from sacbbf.learner.augment import augment, to_float
 from sacbbf.learner.batches import check_batch, split
 from sacbbf.learner.noise import Noise
-from sacbbf.learner.optimiser import MovingAverage, make_optimiser
+from sacbbf.learner.optimiser import MovingAverage, descend, make_optimiser
 from sacbbf.learner.resets import reset_network
 from sacbbf.learner.terms import Terms, Update
 from sacbbf.networks import AgentNetwork, Network, TwinNetwork, build_network
@@ -138,7 +138,7 @@ class Learner:
             total.backward()  # type: ignore[no-untyped-call]
         grad_norm = self._grad_norm() if measure else None
         with self.timer("optimiser"):
-            self.optimiser.step()
+            descend(self.optimiser)
         with self.timer("EMA"):
             self._update_target()
         self.updates += 1

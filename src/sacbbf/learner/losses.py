@@ -62,9 +62,9 @@ def project_c51(atoms_from: torch.Tensor, probs: torch.Tensor, atoms_to: torch.T
     """
     spacing = atoms_to[1] - atoms_to[0]
     clipped = atoms_from.clamp(atoms_to[0], atoms_to[-1]) / spacing
-    distance = (clipped[:, None, :] - (atoms_to / spacing)[None, :, None]).abs_()  # (B, N to, N from), in atoms
+    distance = (clipped[:, :, None] - atoms_to / spacing).abs_()  # (B, N from, N to), in atoms
     share = distance.neg_().add_(1.0).clamp_(min=0.0)
-    return torch.einsum("btf,bf->bt", share, probs)
+    return torch.bmm(probs[:, None, :], share).squeeze(1)
 
 
 def target_distribution(

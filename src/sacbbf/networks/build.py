@@ -10,6 +10,7 @@ from torch import nn
 from sacbbf.config import NetworkConfig
 from sacbbf.networks.agent_network import AgentNetwork
 from sacbbf.networks.noisy import NoisyLinear
+from sacbbf.networks.small_map import SmallMap
 from sacbbf.networks.twin_network import TwinNetwork
 
 Network = AgentNetwork | TwinNetwork
@@ -51,6 +52,9 @@ def build_network(
     with torch.device("meta"):
         network = lay_out(config, obs_shape, num_actions, self_prediction=self_prediction).to(torch.float32)
     network.to_empty(device=device)
+    for module in network.modules():
+        if isinstance(module, SmallMap):
+            module.lay_down()
     for parameter in network.parameters():
         if parameter.dim() == 4:  # convolutions are fastest in this layout, on CPU and GPU alike
             parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)

@@ -4,7 +4,7 @@ The model is a layer of the latent joined by the one-hot action, relu, a second 
 convolutions for images, with the action as constant planes, and matrices for vectors. What an action adds to the first
 layer depends on nothing else, so it is computed once for all steps. The roll-out's gradient is written out: weights
 get theirs from all k steps at once, which is faster than step by step. On a small map a convolution is one matrix for
-the whole map: many of its entries are zero, and a product with it is still faster.
+the whole map (small_map.py).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from torch.nn import functional as F
 from sacbbf.networks import convolution
 from sacbbf.networks.encoders import flatten
 from sacbbf.networks.renormalize import extremes, rescale, rescale_gradient
+from sacbbf.networks.small_map import SmallMap
 
 Shape = tuple[int, ...]  # of one latent: (C, H, W) or (D,)
 
@@ -52,22 +53,6 @@ def weight_gradient(grad: torch.Tensor, rows: torch.Tensor, weight: torch.Tensor
     if len(shape) == 1:
         return grad.t() @ rows
     return convolution.weight_gradient(images(grad, shape), images(rows, shape), weight)
-
-
-def reads(height: int, width: int, like: torch.Tensor) -> torch.Tensor:
-    """Which place each tap of a 3x3 convolution reads: (9, from, to), 1.0 where that tap reads `from` for `to`."""
-    places = height * width
-    one_hot = torch.eye(places, dtype=like.dtype, device=like.device).view(1, places, height, width)
-    return F.unfold(one_hot, kernel_size=3, padding=1).view(places, 9, places).transpose(0, 1)
-
-
-def as_matrices(weights: torch.Tensor, read: torch.Tensor) -> torch.Tensor:
-    """Matrices (M, to * out, from * in) of M 3x3 convolutions (M, out, in, 3, 3) of channels-last rows."""
-    count, out, into = weights.shape[:3]
-    _, source, place = read.shape
-    matrices = weights.reshape(-1, 9) @ read.flatten(1)
-    matrices = matrices.view(count, out, into, source, place).permute(0, 4, 1, 3, 2)
-    return matrices.reshape(count, place * out, source * into).to(read.dtype)  # autocast would leave bf16
 
 
 class _RollOut(torch.autograd.Function):
@@ -112,7 +97,7 @@ class _RollOut(torch.autograd.Function):
         z, h, y, g0, g1 = (rows.unbind(0) for rows in (latents, hidden, raw, grad0, grad1))
         if bounds:
             low, high, scale = bounds
-            found = (part.unbind(0) for part in extremes(raw, low, high))
+            found = (part.unbind(0) for part in extremes(raw, low, high, scale))
             rescaling = list(zip(z[1:], scale.unbind(0), *found, strict=True))
         *later, carried = grad.unbind(0)
         for now in reversed(range(steps)):
@@ -140,35 +125,34 @@ class TransitionModel(nn.Module):
         kind, make = ("conv", convolution.Conv3x3) if len(self.shape) == 3 else ("linear", nn.Linear)
         self.add_module(f"{kind}0", make(width + num_actions, width))
         self.add_module(f"{kind}1", make(width, width))
-        self.small = len(self.shape) == 3 and math.prod(self.shape) <= SMALL_MAP
+        small = len(self.shape) == 3 and math.prod(self.shape) <= SMALL_MAP
+        self.small_map = SmallMap(width, *self.shape[1:]) if small else None
 
     def forward(self, latent: torch.Tensor, actions: torch.Tensor, renormalize: bool) -> torch.Tensor:
         """Latents of this and the next k steps, (k + 1, N, D) flattened, from (N, ...) and actions (k, N)."""
-        first, second = (cast("nn.Linear | nn.Conv2d", child) for child in self.children())
+        first, second = (cast("nn.Linear | nn.Conv2d", child) for child in list(self.children())[:2])
         weight0, by_action = first.weight.split([self.shape[0], self.num_actions], dim=1)  # type: ignore[no-untyped-call]
         weight1, bias1, shape = second.weight, second.bias, self.shape
         assert bias1 is not None
-        read = reads(shape[1], shape[2], weight1) if self.small else None
-        if read is not None:
-            weight0, weight1 = as_matrices(torch.stack((weight0, weight1)), read).unbind(0)
-            bias1, shape = bias1.repeat(read.shape[2]), (math.prod(shape),)
+        if self.small_map is not None:
+            weight0, weight1 = self.small_map.matrices(torch.stack((weight0, weight1))).unbind(0)
+            bias1, shape = bias1.repeat(shape[1] * shape[2]), (math.prod(shape),)
         elif len(shape) == 3:
             weight0 = weight0.contiguous(memory_format=torch.channels_last)
-        added = self._added(by_action, first.bias, read).index_select(0, actions.flatten())
+        added = self._added(by_action, first.bias).index_select(0, actions.flatten())
         added = added.view(*actions.shape, -1)  # (k, N, D)
         rolled: torch.Tensor = _RollOut.apply(  # type: ignore[no-untyped-call]
             flatten(latent), added, weight0, weight1, bias1, shape, renormalize
         )
         return rolled
 
-    def _added(self, by_action: torch.Tensor, bias: torch.Tensor | None, read: torch.Tensor | None) -> torch.Tensor:
+    def _added(self, by_action: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
         """What each action adds to the first layer's output, bias included: (A, D)."""
         assert bias is not None
         if len(self.shape) == 1:
             return by_action.t() + bias
-        if read is not None:  # a constant plane: what it adds depends on which taps lie inside the map
-            added = by_action.flatten(2) @ read.sum(dim=1)  # (C, A, places)
-            return (added.permute(1, 2, 0) + bias).flatten(1).to(bias.dtype)
+        if self.small_map is not None:
+            return self.small_map.planes(by_action, bias)
         planes = torch.eye(self.num_actions, dtype=by_action.dtype, device=by_action.device)[:, :, None, None]
         planes = planes.expand(-1, -1, *self.shape[1:]).contiguous(memory_format=torch.channels_last)
         return flatten(F.conv2d(planes, by_action, bias, padding=1))

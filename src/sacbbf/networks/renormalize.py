@@ -14,34 +14,29 @@ def rescale(rows: torch.Tensor, out: torch.Tensor | None = None) -> tuple[torch.
     return torch.sub(rows, low, out=out).mul_(scale), low, high, scale
 
 
-def extremes(rows: torch.Tensor, low: torch.Tensor, high: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Where rows (..., D) have their minimum, and where their maximum, as 0.0 and 1.0; how often each, (..., 1).
+def extremes(
+    rows: torch.Tensor, low: torch.Tensor, high: torch.Tensor, scale: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """What `rescale_gradient` needs to know of rows (..., D), given their minimum, maximum and scale (..., 1).
 
-    After a relu the minimum is usually zero, and most entries tie for it.
+    The first is the scale where a row has its minimum, shared evenly by all entries that tie for it, as JAX and
+    PyTorch's own `amin` do, and 0 elsewhere; the second is that less the same for the maximum. After a relu the minimum
+    is usually zero, and most entries tie for it.
     """
     at_low = torch.eq(rows, low, out=torch.empty_like(rows))  # sums of bools are slow
     at_high = torch.eq(rows, high, out=torch.empty_like(rows))
-    return at_low, at_high, at_low.sum(dim=-1, keepdim=True), at_high.sum(dim=-1, keepdim=True)
+    at_low.mul_(scale / at_low.sum(dim=-1, keepdim=True))
+    at_high.mul_(scale / at_high.sum(dim=-1, keepdim=True))
+    return at_low, torch.sub(at_low, at_high, out=at_high)
 
 
 def rescale_gradient(
-    grad: torch.Tensor,
-    scaled: torch.Tensor,
-    scale: torch.Tensor,
-    at_low: torch.Tensor,
-    at_high: torch.Tensor,
-    lows: torch.Tensor,
-    highs: torch.Tensor,
+    grad: torch.Tensor, scaled: torch.Tensor, scale: torch.Tensor, at_low: torch.Tensor, at_ends: torch.Tensor
 ) -> torch.Tensor:
-    """Gradient at the rows (N, D) from the one at `scaled`, given scales (N, 1) and `extremes`; overwrites `at_low`.
-
-    Entries that tie for the minimum or maximum share its gradient evenly, as JAX and PyTorch's own `amin` do.
-    """
+    """Gradient at the rows (N, D) from the one at `scaled`, given scales (N, 1) and what `extremes` returned."""
     total = grad.sum(dim=1, keepdim=True)
     along = (grad * scaled).sum(dim=1, keepdim=True)
-    share_low = (along - total).div_(lows)
-    share_high = along.div_(highs)
-    return at_low.mul_(share_low).addcmul_(at_high, share_high, value=-1).add_(grad).mul_(scale)
+    return (grad * scale).addcmul_(at_ends, along).addcmul_(at_low, total, value=-1)
 
 
 class _Renormalize(torch.autograd.Function):
@@ -57,13 +52,18 @@ class _Renormalize(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor, *unused: torch.Tensor) -> torch.Tensor:
         rows, scaled, low, high, scale = ctx.saved_tensors
-        return rescale_gradient(grad, scaled, scale, *extremes(rows, low, high))
+        return rescale_gradient(grad, scaled, scale, *extremes(rows, low, high, scale))
 
 
 def renormalize(latent: torch.Tensor) -> torch.Tensor:
     """Rescale each sample to [0, 1] over all its entries: (z - min) / (max - min + 1e-5), any shape (N, ...)."""
     if latent.dim() == 2:
-        return _Renormalize.apply(latent)[0]  # type: ignore[no-any-return, no-untyped-call]
+        return _rescaled(latent)
     rows = latent.permute(0, 2, 3, 1)  # contiguous where the latent is channels-last
-    scaled = _Renormalize.apply(rows.flatten(1))[0].view(rows.shape)  # type: ignore[no-untyped-call]
-    return scaled.permute(0, 3, 1, 2)  # type: ignore[no-any-return]
+    return _rescaled(rows.flatten(1)).view(rows.shape).permute(0, 3, 1, 2)
+
+
+def _rescaled(rows: torch.Tensor) -> torch.Tensor:
+    if not torch.is_grad_enabled():
+        return rescale(rows)[0]
+    return _Renormalize.apply(rows)[0]  # type: ignore[no-any-return, no-untyped-call]

@@ -1,0 +1,82 @@
+"""3x3 convolutions of a small map as matrices for the whole map.
+
+Many of a matrix's entries are zero, and a product with it is still faster than a convolution of so few pixels. Which
+weight stands in which entry depends on the map's size alone, so it is laid down once: a matrix is then one look-up, and
+the gradient of its weights another.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
+
+
+class SmallMap(nn.Module):
+    """Where the weights of a convolution from C to C channels stand in its matrix, for maps (C, H, W)."""
+
+    entries: torch.Tensor  # (HW * C * HW * C,) the weight in each entry of a matrix, counted from 1; 0: none
+    places: torch.Tensor  # (HW * C * C * 9,) the entry of each weight for each place that is written
+    inside: torch.Tensor  # (HW, 9) 1.0 where a tap reads from within the map
+    present: torch.Tensor  # (HW, C * C * 9) the same for each weight
+
+    def __init__(self, channels: int, height: int, width: int) -> None:
+        super().__init__()
+        self.shape = (channels, height, width)
+        weights, count = channels * channels * 9, height * width
+        self.register_buffer("entries", torch.empty((count * channels) ** 2, dtype=torch.int64), persistent=False)
+        self.register_buffer("places", torch.empty(count * weights, dtype=torch.int64), persistent=False)
+        self.register_buffer("inside", torch.empty(count, 9), persistent=False)
+        self.register_buffer("present", torch.empty(count, weights), persistent=False)
+        self.lay_down()
+
+    def lay_down(self) -> None:
+        """Fill the tables; they are no parameters, and empty after a move from the meta device."""
+        channels, height, width = self.shape
+        count = height * width
+        arange = torch.arange(max(count, channels, 9), device=self.entries.device)
+        to, tap = arange[:count, None], arange[None, :9]
+        row, column = to // width + tap // 3 - 1, to % width + tap % 3 - 1  # that is read, (HW, 9)
+        inside = (row >= 0) & (row < height) & (column >= 0) & (column < width)
+        read = (row * width + column) * inside
+        out, into = arange[:channels, None, None], arange[:channels, None]
+        places = ((to[..., None, None] * channels + out) * count + read[:, None, None]) * channels + into
+        present = inside[:, None, None].expand_as(places)  # (HW, C out, C in, 9)
+        numbers = torch.arange(1, channels * channels * 9 + 1, device=places.device).expand(count, -1).flatten()
+        beyond = torch.where(present, places, self.entries.numel()).flatten()  # what is outside goes to a spare entry
+        entries = self.entries.new_zeros(self.entries.numel() + 1).scatter_(0, beyond, numbers)
+        self.entries.copy_(entries[:-1])
+        self.places.copy_(places.flatten())
+        self.inside.copy_(inside)
+        self.present.copy_(present.flatten(1))
+
+    def matrices(self, weights: torch.Tensor) -> torch.Tensor:
+        """Matrices (M, HW * C out, HW * C in) of M convolutions (M, C, C, 3, 3), for channels-last rows."""
+        found: torch.Tensor = _Matrices.apply(weights, self.entries, self.places, self.present)  # type: ignore[no-untyped-call]
+        return found
+
+    def planes(self, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        """What a convolution (C, A, 3, 3) with a bias (C,) makes of A constant planes, one at a time: (A, HW * C)."""
+        taps = weight.permute(1, 2, 3, 0).flatten(1, 2)  # (A, 9, C)
+        return torch.baddbmm(bias, self.inside.expand(taps.shape[0], -1, -1), taps).flatten(1).to(bias.dtype)
+
+
+class _Matrices(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, weights: torch.Tensor, entries: torch.Tensor, places: torch.Tensor, present: torch.Tensor
+    ) -> torch.Tensor:
+        ctx.save_for_backward(places, present)
+        ctx.shape = weights.shape
+        side = present.shape[0] * weights.shape[1]
+        return F.pad(weights.flatten(1), (1, 0)).index_select(1, entries).view(-1, side, side)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        places, present = ctx.saved_tensors
+        found = grad.flatten(1).index_select(1, places).view(-1, *present.shape)
+        return found.mul_(present).sum(dim=1).view(ctx.shape), None, None, None
