@@ -6,7 +6,10 @@ of *Generalizing soft actor-critic algorithms to discrete action spaces*.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
+from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 
@@ -106,10 +109,30 @@ def spr_loss(prediction: torch.Tensor, target: torch.Tensor, mask: torch.Tensor)
     """Self-predictive loss (B,), Eq. 13 in its squared form: mean over steps and branches of 2 - 2 cos.
 
     Predictions and targets are (V, k, B, D), the mask (k, B); masked steps count as zero and the mean still
-    divides by k. The paper writes minus the cosine; the weight of 5 belongs to the squared form.
+    divides by k. The paper writes minus the cosine; the weight of 5 belongs to the squared form. Targets get no
+    gradient.
     """
-    error = 2.0 - 2.0 * F.cosine_similarity(prediction, target, dim=-1)  # (V, k, B)
-    return (error * mask).mean(dim=(0, 1))
+    cosine: torch.Tensor = _Cosine.apply(prediction, target)  # type: ignore[no-untyped-call]
+    return ((2.0 - 2.0 * cosine) * mask).mean(dim=(0, 1))
+
+
+class _Cosine(torch.autograd.Function):
+    """Cosine (...,) of predictions and targets (..., D), each length at least 1e-8; its gradient in few passes."""
+
+    @staticmethod
+    def forward(ctx: Any, prediction: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        length, other = (torch.linalg.vector_norm(x, dim=-1).clamp_min_(1e-8) for x in (prediction, target))
+        cosine = (prediction * target).sum(dim=-1).div_(length * other)
+        ctx.save_for_backward(prediction, target, length, other, cosine)
+        return cosine
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
+        prediction, target, length, other, cosine = ctx.saved_tensors
+        grad = grad / length
+        along, back = (grad / other).unsqueeze(-1), (grad * cosine / length).unsqueeze(-1)
+        return (target * along).addcmul_(prediction, back, value=-1), None
 
 
 def policy_gradient_sampled(

@@ -48,7 +48,7 @@ def by_picture(x: torch.Tensor, weight: torch.Tensor) -> bool:
 def _gradients(
     grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, wanted: tuple[bool, bool, bool]
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    result: tuple[torch.Tensor, torch.Tensor, torch.Tensor] = torch.ops.aten.convolution_backward(
+    result: tuple[torch.Tensor, torch.Tensor, torch.Tensor] = torch.ops.aten.convolution_backward.default(
         grad, x, weight, None, ONE, ONE, ONE, False, [0, 0], 1, wanted
     )
     return result

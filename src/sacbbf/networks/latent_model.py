@@ -93,8 +93,10 @@ class _RollOut(torch.autograd.Function):
         latents, hidden, raw, weight0, weight1, *bounds = ctx.saved_tensors
         shape = ctx.shape
         steps = raw.shape[0]
-        grad0, grad1 = torch.empty_like(raw), torch.empty_like(raw)  # at the layers' outputs
-        z, h, y, g0, g1 = (rows.unbind(0) for rows in (latents, hidden, raw, grad0, grad1))
+        # Gradients at the layers' outputs; at first which of them the relus let through, as 0.0 and 1.0.
+        grad0 = torch.gt(hidden, 0.0, out=torch.empty_like(hidden))
+        grad1 = torch.gt(raw, 0.0, out=torch.empty_like(raw))
+        z, h, g0, g1 = (rows.unbind(0) for rows in (latents, hidden, grad0, grad1))
         if bounds:
             low, high, scale = bounds
             found = (part.unbind(0) for part in extremes(raw, low, high, scale))
@@ -103,10 +105,8 @@ class _RollOut(torch.autograd.Function):
         for now in reversed(range(steps)):
             if bounds:
                 carried = rescale_gradient(carried, *rescaling[now])
-            torch.ops.aten.threshold_backward(carried, y[now], 0.0, grad_input=g1[now])
-            back = input_gradient(g1[now], h[now], weight1, shape)
-            torch.ops.aten.threshold_backward(back, h[now], 0.0, grad_input=g0[now])
-            carried = input_gradient(g0[now], z[now], weight0, shape).add_(later[now])
+            back = input_gradient(g1[now].mul_(carried), h[now], weight1, shape)
+            carried = input_gradient(g0[now].mul_(back), z[now], weight0, shape).add_(later[now])
         flat0, flat1 = grad0.flatten(0, 1), grad1.flatten(0, 1)
         grad_weight0 = weight_gradient(flat0, latents[:steps].flatten(0, 1), weight0, shape)
         grad_weight1 = weight_gradient(flat1, hidden.flatten(0, 1), weight1, shape)

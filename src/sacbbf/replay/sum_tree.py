@@ -92,17 +92,27 @@ class SumTree:
 
         Never returns a leaf of zero priority: where rounding would lead into an empty half, it turns away.
         """
-        rest = np.array(values, dtype=np.float64)
-        if rest.size and not (rest.min() >= 0.0 and rest.max() < self.total):
-            raise ValueError(f"values: got {rest.min()} to {rest.max()}, must be in [0, {self.total})")
-        node = np.ones(rest.shape, dtype=np.int64)
+        wanted = np.array(values, dtype=np.float64)
+        if wanted.size and not (wanted.min() >= 0.0 and wanted.max() < self.total):
+            raise ValueError(f"values: got {wanted.min()} to {wanted.max()}, must be in [0, {self.total})")
+        node = self._descend(wanted)
+        empty = self.nodes[node] == 0.0
+        if empty.any():
+            node[empty] = self._descend(wanted[empty], turning=True)
+        return node - self._first_leaf
+
+    def _descend(self, wanted: FloatArray, turning: bool = False) -> IntArray:
+        """Leaf nodes (B,) of `wanted` (B,); `turning`: away from halves that are empty."""
+        rest, node = wanted.copy(), np.ones(wanted.shape, dtype=np.int64)
         for _ in range(self._depth):
             node <<= 1
             left = self.nodes[node]
-            go_right = (rest >= left) & (self.nodes[node + 1] > 0.0)
+            go_right = rest >= left
+            if turning:
+                go_right &= self.nodes[node + 1] > 0.0
             rest -= left * go_right
             node += go_right
-        return node - self._first_leaf
+        return node
 
     def stratified(self, batch: int, generator: np.random.Generator) -> IntArray:
         """`batch` leaves in rising order, one drawn in each of `batch` equal slices of the total."""
