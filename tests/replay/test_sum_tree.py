@@ -55,6 +55,34 @@ def test_find_never_returns_an_empty_leaf_or_one_beyond_the_capacity(
     assert (np.array(values)[leaves] > 0.0).all()
 
 
+def walk(tree: SumTree, value: float) -> int:
+    """One value's way down, turning away from every empty half."""
+    node = 1
+    while 2 * node < len(tree.nodes):
+        left, right = float(tree.nodes[2 * node]), float(tree.nodes[2 * node + 1])
+        right_it_is = value >= left and right > 0.0
+        value -= left * right_it_is
+        node = 2 * node + right_it_is
+    return node - len(tree.nodes) // 2
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(priorities, min_size=1, max_size=40), st.lists(st.floats(0, 1), min_size=1, max_size=20))
+def test_find_goes_the_way_of_one_value_at_a_time(values: list[float], fractions: list[float]) -> None:
+    tree = tree_of(values)
+    if tree.total == 0.0:
+        return
+    wanted = np.minimum(np.array([*fractions, 1.0]) * tree.total, np.nextafter(tree.total, 0.0))
+    assert tree.find(wanted).tolist() == [walk(tree, float(value)) for value in wanted]
+
+
+def test_find_turns_away_from_an_empty_half_that_rounding_leads_to() -> None:
+    tree = tree_of([2.8, 0.6, 4.1, 0.0])
+    last = np.array([np.nextafter(tree.total, 0.0)])
+    assert last[0] - (2.8 + 0.6) >= 4.1  # rounded, it lies beyond the last leaf that has a priority
+    assert tree.find(last).tolist() == [2]
+
+
 def test_find_returns_the_leaf_whose_interval_holds_the_value() -> None:
     tree = tree_of([1.0, 0.0, 2.0, 0.0, 0.5])
     values = np.array([0.0, 0.999, 1.0, 2.999, 3.0, 3.499])
