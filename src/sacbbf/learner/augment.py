@@ -16,10 +16,10 @@ def to_float(states: torch.Tensor) -> torch.Tensor:
 
     Images come out in channels-last layout, which convolutions are fastest in.
     """
-    stored = states.view(torch.uint8) if states.dtype == torch.bool else states  # far faster to convert than bools
     if states.dim() == 4:
-        stored = stored.contiguous(memory_format=torch.channels_last)
-    floats = stored.to(torch.float32)
+        floats = states.to(torch.float32, memory_format=torch.channels_last)
+    else:
+        floats = states.to(torch.float32)
     return floats.div_(255.0) if states.dtype == torch.uint8 else floats
 
 
