@@ -13,7 +13,19 @@ ORDER = [
     "disk", "envs", "replay", "networks", "learner", "policy", "presets", "run", "bench", "sweep", "watch", "api",
     "commands", "cli", "__main__",
 ]  # fmt: skip
-FACTS = {"config", "behaviour", "types", "errors", "rules", "ladder", "seeding", "games", "memory", "__init__"}
+FACTS = {
+    "config",
+    "behaviour",
+    "types",
+    "errors",
+    "rules",
+    "ladder",
+    "seeding",
+    "games",
+    "memory",
+    "constants",
+    "__init__",
+}
 
 
 def imports(path: Path) -> set[str]:

@@ -166,6 +166,9 @@ MALFORMED = {
     "steps that are no number": lambda arrays, counters: counters["adam_steps"].update(
         dict.fromkeys(counters["adam_steps"], "many")
     ),
+    "steps that differ": lambda arrays, counters: counters["adam_steps"].update(
+        {next(iter(counters["adam_steps"])): 7.0}
+    ),
     "a generator cut short": generator("networks", lambda state: state[:100]),
     "a generator that is empty": generator("noise", lambda state: state[:0]),
     "a generator of zeros": generator("noise", np.zeros_like),

@@ -7,8 +7,7 @@ import statistics
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,23 +55,28 @@ def synchronise(device: torch.device) -> None:
 
 
 class PartsTimer:
-    """Adds up the time spent in each named part of an update; pass it to a learner as its timer."""
+    """Adds up the time spent in each named part of an update; pass it to a learner as its timer.
+
+    Parts follow one another, so the timer is its own context.
+    """
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self.totals: dict[str, float] = defaultdict(float)
+        self.part, self.start = "", 0.0
 
-    def __call__(self, part: str) -> AbstractContextManager[object]:
+    def __call__(self, part: str) -> PartsTimer:
         """Return a context whose duration counts for `part`."""
-        return self._timed(part)
+        self.part = part
+        return self
 
-    @contextmanager
-    def _timed(self, part: str) -> Iterator[None]:
+    def __enter__(self) -> None:
         synchronise(self.device)
-        start = time.perf_counter()
-        yield
+        self.start = time.perf_counter()
+
+    def __exit__(self, *error: object) -> None:
         synchronise(self.device)
-        self.totals[part] += time.perf_counter() - start
+        self.totals[self.part] += time.perf_counter() - self.start
 
     def take(self) -> dict[str, float]:
         """Return seconds by part since the last call, and start afresh."""

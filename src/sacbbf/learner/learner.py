@@ -17,7 +17,7 @@ from sacbbf.learner import losses, objective, sac_discrete, schedules
 from sacbbf.learner.augment import augment, to_float
 from sacbbf.learner.batches import check_batch, split
 from sacbbf.learner.noise import Noise
-from sacbbf.learner.optimiser import MovingAverage, descend, make_optimiser
+from sacbbf.learner.optimiser import Descent, MovingAverage
 from sacbbf.learner.resets import reset_network
 from sacbbf.learner.terms import Terms, Update
 from sacbbf.networks import AgentNetwork, Network, TwinNetwork, build_network
@@ -67,7 +67,7 @@ class Learner:
         self.target = self._fresh_network()
         self.target.load_state_dict(self.online.state_dict())
         self.target.requires_grad_(False)
-        self.optimiser = make_optimiser(config.optimiser, self.online)
+        self.descent = Descent(config.optimiser, self.online)
         self.average = MovingAverage(self.target, self.online, config.optimiser.tau)
         self._make_goal, self._make_loss = objective.make_goal, objective.make_loss
         self._compute_sac_discrete = sac_discrete.compute
@@ -132,13 +132,13 @@ class Learner:
     def update(self, batch: Batch, beta: float, measure: bool = True) -> Update:
         """One gradient step on a batch; `measure` adds the gradient norm. Section by section as in the paper."""
         check_batch(batch, self.obs_shape, self.spr_steps)
-        self.optimiser.zero_grad(set_to_none=True)
+        self.descent.forget_gradients()
         total, terms = self.compute(batch, beta)
         with self.timer("backward"):
             total.backward()  # type: ignore[no-untyped-call]
         grad_norm = self._grad_norm() if measure else None
         with self.timer("optimiser"):
-            descend(self.optimiser)
+            self.descent.step()
         with self.timer("EMA"):
             self._update_target()
         self.updates += 1
@@ -198,7 +198,7 @@ class Learner:
         """Reset both networks, each with its own fresh draw, and start optimiser and schedules afresh."""
         for network in (self.online, self.target):
             reset_network(network, self._fresh_network(), self.config.schedule.shrink)
-        self.optimiser = make_optimiser(self.config.optimiser, self.online)
+        self.descent.restart()
         self.updates_since_reset = 0
 
     def prepare(self, states: torch.Tensor) -> torch.Tensor:

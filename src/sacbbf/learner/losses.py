@@ -12,6 +12,8 @@ import torch
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from sacbbf.constants import counting, number
+
 
 def support(num_atoms: int, v_max: float, device: torch.device) -> torch.Tensor:
     """Atoms of the return distribution (N,), evenly spaced on [-v_max, v_max]; a scalar Q's only atom is 1."""
@@ -27,7 +29,7 @@ def expected_value(logits: torch.Tensor, atoms: torch.Tensor) -> torch.Tensor:
 
 def select(values: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
     """Entries (B, ...) of values (B, A, ...) at actions (B,)."""
-    return values[torch.arange(values.shape[0], device=values.device), action]
+    return values[counting(values.shape[0], values.device), action]
 
 
 def draw_action(logits: torch.Tensor, gumbel: torch.Tensor) -> torch.Tensor:
@@ -66,8 +68,8 @@ def project_c51(atoms_from: torch.Tensor, probs: torch.Tensor, atoms_to: torch.T
     spacing = atoms_to[1] - atoms_to[0]
     clipped = atoms_from.clamp(atoms_to[0], atoms_to[-1]) / spacing
     distance = (clipped[:, :, None] - atoms_to / spacing).abs_()  # (B, N from, N to), in atoms
-    share = distance.neg_().add_(1.0).clamp_(min=0.0)
-    return torch.bmm(probs[:, None, :], share).squeeze(1)
+    minus_share = distance.sub_(number(1.0, distance.device)).clamp_(max=0.0)
+    return torch.bmm(probs[:, None, :], minus_share).squeeze(1).neg_()
 
 
 def target_distribution(

@@ -2,53 +2,95 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
+from torch.optim.adamw import adamw
 
 from sacbbf.config import OptimiserConfig
+from sacbbf.constants import number
 from sacbbf.networks import Network
 
-
-def make_optimiser(config: OptimiserConfig, network: Network) -> torch.optim.AdamW:
-    """AdamW that decays tensors with more than one dimension only."""
-    matrices = [parameter for parameter in network.parameters() if parameter.dim() > 1]
-    vectors = [parameter for parameter in network.parameters() if parameter.dim() <= 1]
-    return torch.optim.AdamW(
-        [{"params": matrices, "weight_decay": config.weight_decay}, {"params": vectors, "weight_decay": 0.0}],
-        lr=config.learning_rate,
-        betas=(config.adam_beta1, config.adam_beta2),
-        eps=config.adam_eps,
-        fused=matrices[0].device.type in ("cpu", "cuda"),
-    )
+FUSED = ("cpu", "cuda")  # devices on which a step is one kernel for all parameters
 
 
-@torch.no_grad()
-def descend(optimiser: torch.optim.AdamW) -> None:
-    """One step of AdamW, bit for bit its own: from the second one on its kernel alone, where it is a fused one.
+class Group(NamedTuple):
+    """Parameters that are decayed alike, and AdamW's moments of each."""
 
-    What PyTorch does around the kernel takes a small network longer than the kernel.
+    parameters: list[torch.Tensor]
+    means: list[torch.Tensor]
+    squares: list[torch.Tensor]
+    decay: float
+
+
+class Descent:
+    """AdamW that decays tensors with more than one dimension only: PyTorch's kernel without what it does around it.
+
+    That takes a small network longer than the kernel. All parameters share one count of steps; one that no gradient
+    reached has a gradient of zero.
     """
-    groups = [(group, _kernel_arguments(optimiser, group)) for group in optimiser.param_groups]
-    if not all(tensors for _, tensors in groups):
-        optimiser.step()
-        return
-    for group, (grads, means, squares, steps) in groups:
-        torch._foreach_add_(steps, 1)
-        torch._fused_adamw_(
-            group["params"], grads, means, squares, [], steps,
-            lr=group["lr"], beta1=group["betas"][0], beta2=group["betas"][1], eps=group["eps"],
-            weight_decay=group["weight_decay"], amsgrad=False, maximize=False,
-        )  # fmt: skip
+
+    def __init__(self, config: OptimiserConfig, network: Network) -> None:
+        self.config = config
+        self.parameters: list[torch.Tensor] = [each for each in network.parameters() if each.requires_grad]
+        matrices = [parameter for parameter in self.parameters if parameter.dim() > 1]
+        vectors = [parameter for parameter in self.parameters if parameter.dim() <= 1]
+        self.groups = [_group(matrices, config.weight_decay), _group(vectors, 0.0)]
+        device = self.parameters[0].device
+        self.fused = device.type in FUSED
+        self.count = torch.zeros((), dtype=torch.float32, device=device if self.fused else "cpu")  # steps so far
+
+    @torch.no_grad()
+    def restart(self) -> None:
+        """Forget moments and count, in place."""
+        torch._foreach_zero_([self.count, *(moment for pair in self.moments().values() for moment in pair)])
+
+    def moments(self) -> dict[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+        """First and second moment of each parameter, to be read and written in place."""
+        return {
+            parameter: (mean, square)
+            for group in self.groups
+            for parameter, mean, square in zip(group.parameters, group.means, group.squares, strict=True)
+        }
+
+    def forget_gradients(self) -> None:
+        """Leave every parameter without a gradient."""
+        for parameter in self.parameters:
+            parameter.grad = None
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Move every parameter against its gradient."""
+        self.count.add_(number(1.0, self.count.device))
+        kernel: Any = torch._fused_adamw_ if self.fused else partial(adamw, foreach=False)
+        for group in self.groups:
+            if self.fused:
+                counts = [self.count] * len(group.parameters)
+            else:
+                counts = [self.count - 1.0 for _ in group.parameters]  # it counts by itself
+            kernel(*self._tensors(group), counts, **self._numbers(group))
+
+    def _tensors(self, group: Group) -> tuple[list[torch.Tensor], ...]:
+        grads = [torch.zeros_like(each) if each.grad is None else each.grad for each in group.parameters]
+        return group.parameters, grads, group.means, group.squares, []
+
+    def _numbers(self, group: Group) -> dict[str, Any]:
+        config = self.config
+        return {
+            "lr": config.learning_rate,
+            "beta1": config.adam_beta1,
+            "beta2": config.adam_beta2,
+            "eps": config.adam_eps,
+            "weight_decay": group.decay,
+            "amsgrad": False,
+            "maximize": False,
+        }
 
 
-def _kernel_arguments(optimiser: torch.optim.AdamW, group: dict[str, Any]) -> tuple[list[torch.Tensor], ...]:
-    """Gradients, moments and step counts of a group; nothing where one is missing, or there is no fused kernel."""
-    states: list[dict[str, torch.Tensor]] = [optimiser.state.get(parameter, {}) for parameter in group["params"]]
-    grads = [parameter.grad for parameter in group["params"]]
-    if not (group["fused"] and all(states) and all(grad is not None for grad in grads)):
-        return ()
-    return grads, *([state[name] for state in states] for name in ("exp_avg", "exp_avg_sq", "step"))
+def _group(parameters: list[torch.Tensor], decay: float) -> Group:
+    means, squares = ([torch.zeros_like(parameter) for parameter in parameters] for _ in range(2))
+    return Group(parameters, means, squares, decay)
 
 
 class MovingAverage:

@@ -18,12 +18,14 @@ def read_learner(learner: Learner) -> tuple[Arrays, dict[str, Any]]:
     """Networks, optimiser and generators as arrays, and the counters."""
     arrays: Arrays = {}
     steps: dict[str, float] = {}
+    count, moments = float(learner.descent.count), learner.descent.moments()
     for name, parameter in learner.online.named_parameters():
         arrays[f"online.{name}"] = _to_array(parameter)
-        state = learner.optimiser.state.get(parameter)
-        if state:
-            steps[name] = float(state["step"])
-            arrays |= {f"{moment}.{name}": _to_array(state[moment]) for moment in MOMENTS}
+        if count and parameter in moments:
+            steps[name] = count
+            arrays |= {
+                f"{kind}.{name}": _to_array(value) for kind, value in zip(MOMENTS, moments[parameter], strict=True)
+            }
     arrays |= {f"target.{name}": _to_array(value) for name, value in learner.target.named_parameters()}
     arrays |= {f"generator.{name}": value.get_state().numpy() for name, value in _generators(learner).items()}
     counters = {"updates": learner.updates, "updates_since_reset": learner.updates_since_reset, "adam_steps": steps}
@@ -43,11 +45,18 @@ def write_learner(learner: Learner, arrays: Arrays, counters: dict[str, Any]) ->
     expected |= {f"generator.{name}" for name in _generators(learner)}
     if arrays.keys() != expected or not steps.keys() <= parameters.keys():
         raise ValueError(f"holds other arrays than this agent has: {', '.join(sorted(arrays.keys() ^ expected)[:5])}")
+    counts = {float(step) for step in steps.values()}
+    if len(counts) > 1:
+        raise ValueError(f"AdamW's steps are {', '.join(map(str, sorted(counts)))}: must be one number")
     for side, network in (("online", learner.online), ("target", learner.target)):
         for name, parameter in network.named_parameters():
             _fill(parameter, arrays[f"{side}.{name}"], name)
-    for name, step in steps.items():
-        learner.optimiser.state[parameters[name]] = _adam_state(learner, parameters[name], name, float(step), arrays)
+    moments = learner.descent.moments()
+    learner.descent.restart()
+    learner.descent.count.fill_(max(counts, default=0.0))
+    for name in steps:
+        for kind, value in zip(MOMENTS, moments[parameters[name]], strict=True):
+            _fill(value, arrays[f"{kind}.{name}"], f"{kind} of {name}")
     for name, generator in _generators(learner).items():
         set_generator(generator, arrays[f"generator.{name}"], name)
     learner.updates, learner.updates_since_reset = updates, since_reset
@@ -64,17 +73,6 @@ def set_generator(generator: torch.Generator, state: npt.NDArray[Any], name: str
 def learner_bytes(learner: Learner) -> int:
     """Bytes that a learner's state has at most, without generators."""
     return 4 * sum(parameter.nbytes for parameter in learner.online.parameters())
-
-
-def _adam_state(
-    learner: Learner, parameter: torch.Tensor, name: str, step: float, arrays: Arrays
-) -> dict[str, torch.Tensor]:
-    fused = learner.optimiser.defaults["fused"]
-    state = {"step": torch.tensor(step, dtype=torch.float32, device=parameter.device if fused else "cpu")}
-    for moment in MOMENTS:
-        state[moment] = torch.empty_like(parameter)
-        _fill(state[moment], arrays[f"{moment}.{name}"], f"{moment} of {name}")
-    return state
 
 
 def _generators(learner: Learner) -> dict[str, torch.Generator]:

@@ -14,6 +14,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from sacbbf.config import NetworkConfig
+from sacbbf.constants import number
 from sacbbf.networks.encoders import flatten, make_encoder
 from sacbbf.networks.latent_model import TransitionModel
 from sacbbf.networks.noisy import Draw, NoisyLinear
@@ -77,7 +78,8 @@ class AgentNetwork(nn.Module):
         if self.q_value is None:
             return advantage  # type: ignore[no-any-return]
         value = self.q_value(hidden).unsqueeze(1)  # (N, 1, atoms)
-        return value + advantage - advantage.mean(dim=1, keepdim=True)  # type: ignore[no-any-return]
+        mean = advantage.sum(dim=1, keepdim=True) * number(1.0 / self.num_actions, advantage.device)
+        return value + advantage - mean  # type: ignore[no-any-return]
 
     def policy_features(self, latent: torch.Tensor) -> torch.Tensor:
         """The policy branch's projection (N, hidden), before its relu."""

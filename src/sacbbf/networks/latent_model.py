@@ -136,7 +136,7 @@ class TransitionModel(nn.Module):
         assert bias1 is not None
         if self.small_map is not None:
             weight0, weight1 = self.small_map.matrices(torch.stack((weight0, weight1))).unbind(0)
-            bias1, shape = bias1.repeat(shape[1] * shape[2]), (math.prod(shape),)
+            bias1, shape = bias1.expand(shape[1] * shape[2], -1).flatten(), (math.prod(shape),)
         elif len(shape) == 3:
             weight0 = weight0.contiguous(memory_format=torch.channels_last)
         added = self._added(by_action, first.bias).index_select(0, actions.flatten())

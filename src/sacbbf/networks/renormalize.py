@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch.autograd.function import once_differentiable
+
+from sacbbf.constants import number
 
 
 def rescale(rows: torch.Tensor, out: torch.Tensor | None = None) -> tuple[torch.Tensor, ...]:
     """Return (z - min) / (max - min + 1e-5) of each row of (N, D), in `out` if given; then min, max, scale (N, 1)."""
     low, high = rows.amin(dim=1, keepdim=True), rows.amax(dim=1, keepdim=True)  # far faster than aminmax
-    scale = (high - low + 1e-5).reciprocal_()
+    scale = (high - low).add_(number(1e-5, rows.device)).reciprocal_()
     return torch.sub(rows, low, out=out).mul_(scale), low, high, scale
 
 
@@ -41,16 +44,14 @@ def rescale_gradient(
 
 class _Renormalize(torch.autograd.Function):
     @staticmethod
-    def forward(rows: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return rescale(rows)
+    def forward(ctx: Any, rows: torch.Tensor) -> torch.Tensor:
+        scaled, *bounds = rescale(rows)
+        ctx.save_for_backward(rows, scaled, *bounds)
+        return scaled
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[torch.Tensor], output: tuple[torch.Tensor, ...]) -> None:
-        ctx.mark_non_differentiable(*output[1:])
-        ctx.save_for_backward(*inputs, *output)
-
-    @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor, *unused: torch.Tensor) -> torch.Tensor:
+    @once_differentiable
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
         rows, scaled, low, high, scale = ctx.saved_tensors
         return rescale_gradient(grad, scaled, scale, *extremes(rows, low, high, scale))
 
@@ -66,4 +67,4 @@ def renormalize(latent: torch.Tensor) -> torch.Tensor:
 def _rescaled(rows: torch.Tensor) -> torch.Tensor:
     if not torch.is_grad_enabled():
         return rescale(rows)[0]
-    return _Renormalize.apply(rows)[0]  # type: ignore[no-any-return, no-untyped-call]
+    return _Renormalize.apply(rows)  # type: ignore[no-any-return, no-untyped-call]
