@@ -63,21 +63,23 @@ def ema_from_old_weights(learner: Learner, patch: Patch) -> None:
 
 
 def decay_on_biases(learner: Learner, patch: Patch) -> None:
-    for group in learner.optimiser.param_groups:
-        group["weight_decay"] = learner.config.optimiser.weight_decay
+    decay = learner.config.optimiser.weight_decay
+    learner.descent.groups = [group._replace(decay=decay) for group in learner.descent.groups]
 
 
 def no_decay_on_heads(learner: Learner, patch: Patch) -> None:
     heads = {id(p) for name, p in learner.online.named_parameters() if name.startswith(("q_value", "q_advantage"))}
-    decayed, plain = learner.optimiser.param_groups
-    plain["params"] += [p for p in decayed["params"] if id(p) in heads]
-    decayed["params"] = [p for p in decayed["params"] if id(p) not in heads]
+    decayed, plain = learner.descent.groups
+    for number, parameter in reversed(list(enumerate(decayed.parameters))):
+        if id(parameter) in heads:
+            for before, after in zip(decayed[:3], plain[:3], strict=True):
+                after.append(before.pop(number))
 
 
 def decay_through_the_gradient(learner: Learner, patch: Patch) -> None:
-    matrices, _ = learner.optimiser.param_groups
-    matrices["weight_decay"] = 0.0
-    for parameter in matrices["params"]:
+    matrices, vectors = learner.descent.groups
+    learner.descent.groups = [matrices._replace(decay=0.0), vectors]
+    for parameter in matrices.parameters:
         parameter.register_hook(lambda grad, p=parameter: grad + 0.1 * p.detach())
 
 
@@ -228,13 +230,11 @@ def spr_mean_over_unmasked_steps(learner: Learner, patch: Patch) -> None:
 
 
 def adam_eps(learner: Learner, patch: Patch) -> None:
-    for group in learner.optimiser.param_groups:
-        group["eps"] = 1e-8
+    learner.descent.config = replace(learner.descent.config, adam_eps=1e-8)
 
 
 def adam_beta1(learner: Learner, patch: Patch) -> None:
-    for group in learner.optimiser.param_groups:
-        group["betas"] = (0.5, 0.999)
+    learner.descent.config = replace(learner.descent.config, adam_beta1=0.5)
 
 
 def ema_rate(learner: Learner, patch: Patch) -> None:

@@ -23,6 +23,14 @@ def to_float(states: torch.Tensor) -> torch.Tensor:
     return floats.div_(255.0) if states.dtype == torch.uint8 else floats
 
 
+def grids_to_float(grids: torch.Tensor) -> torch.Tensor:
+    """Network input from many stored grids (N, C, H, W) of bools: 0 or 1, in channels-last layout, as `to_float`.
+
+    Bytes are brought into that layout before they grow to floats; exported networks know no such view.
+    """
+    return grids.view(torch.uint8).permute(0, 2, 3, 1).contiguous().to(torch.float32).permute(0, 3, 1, 2)
+
+
 def random_shift(images: torch.Tensor, offsets: torch.Tensor, pad: int = PAD) -> torch.Tensor:
     """Crop images (N, C, H, W), padded by edge replication, at offsets (N, 2) in 0 .. 2 * pad, (row, column).
 

@@ -14,7 +14,7 @@ from sacbbf.behaviour import BEHAVIOURS
 from sacbbf.config import AgentConfig
 from sacbbf.errors import RunFailed
 from sacbbf.learner import losses, objective, sac_discrete, schedules
-from sacbbf.learner.augment import augment, to_float
+from sacbbf.learner.augment import augment, grids_to_float, to_float
 from sacbbf.learner.batches import check_batch, split
 from sacbbf.learner.noise import Noise
 from sacbbf.learner.optimiser import Descent, MovingAverage
@@ -206,7 +206,7 @@ class Learner:
         flat = states.flatten(0, 1)
         if self.config.loss.augment and flat.dim() == 4:
             return augment(flat, self.noise, self.behaviour.crop_extra)
-        return to_float(flat)
+        return grids_to_float(flat) if flat.dtype == torch.bool and flat.dim() == 4 else to_float(flat)
 
     # --- parts of an update ---
 
@@ -238,17 +238,15 @@ class Learner:
 
     def _write_priorities(self, replay: Replay, indices: IntArray, updates: list[Update]) -> FloatArray:
         """Write sqrt(TD loss) back: to every index, or (released) each batch's mean to the group's first ones."""
-        td = torch.stack([update.terms.td for update in updates])  # (group, B)
-        if not self.behaviour.priority_per_sample:
-            td = td.mean(dim=1)
-            indices = indices[: len(updates)]
-        priorities: FloatArray = torch.sqrt(td.flatten() + 1e-10).cpu().double().numpy()
-        if not np.isfinite(priorities).all():
+        td = np.stack([update.terms.td.cpu().numpy() for update in updates])  # (group, B)
+        td = td.ravel() if self.behaviour.priority_per_sample else td.mean(axis=1)
+        if not np.isfinite(td).all():
             raise RunFailed(
-                f"the TD loss became {td.flatten()[~torch.isfinite(td.flatten())][0].item()} at update {self.updates}: "
+                f"the TD loss became {td[~np.isfinite(td)][0]} at update {self.updates}: "
                 f"training diverged; lower optimiser.learning_rate (it is {self.config.optimiser.learning_rate:g})"
             )
-        replay.set_priorities(indices, priorities)
+        priorities = np.sqrt(td + np.float32(1e-10)).astype(np.float64)
+        replay.set_priorities(indices[: len(priorities)], priorities)
         return priorities
 
     def _update_target(self) -> None:

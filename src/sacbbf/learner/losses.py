@@ -114,27 +114,27 @@ def spr_loss(prediction: torch.Tensor, target: torch.Tensor, mask: torch.Tensor)
     divides by k. The paper writes minus the cosine; the weight of 5 belongs to the squared form. Targets get no
     gradient.
     """
-    cosine: torch.Tensor = _Cosine.apply(prediction, target)  # type: ignore[no-untyped-call]
-    return ((2.0 - 2.0 * cosine) * mask).mean(dim=(0, 1))
+    weight = mask * number(2.0 / (prediction.shape[0] * prediction.shape[1]), mask.device)  # (k, B)
+    return _SelfPrediction.apply(prediction, target, weight)  # type: ignore[no-any-return, no-untyped-call]
 
 
-class _Cosine(torch.autograd.Function):
-    """Cosine (...,) of predictions and targets (..., D), each length at least 1e-8; its gradient in few passes."""
+class _SelfPrediction(torch.autograd.Function):
+    """Sum (B,) over branches and steps of 1 - cos, weighed by (k, B); each length is at least 1e-8."""
 
     @staticmethod
-    def forward(ctx: Any, prediction: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    def forward(ctx: Any, prediction: torch.Tensor, target: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         length, other = (torch.linalg.vector_norm(x, dim=-1).clamp_min_(1e-8) for x in (prediction, target))
-        cosine = (prediction * target).sum(dim=-1).div_(length * other)
-        ctx.save_for_backward(prediction, target, length, other, cosine)
-        return cosine
+        cosine = (prediction * target).sum(dim=-1).div_(length * other)  # (V, k, B)
+        ctx.save_for_backward(prediction, target, weight, length, other, cosine)
+        return torch.sub(number(1.0, cosine.device), cosine).mul_(weight).sum(dim=(0, 1))
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
-        prediction, target, length, other, cosine = ctx.saved_tensors
-        grad = grad / length
-        along, back = (grad / other).unsqueeze(-1), (grad * cosine / length).unsqueeze(-1)
-        return (target * along).addcmul_(prediction, back, value=-1), None
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+        prediction, target, weight, length, other, cosine = ctx.saved_tensors
+        share = (grad * weight) / length  # (V, k, B)
+        along, back = (share / other).unsqueeze(-1), (share * cosine).div_(length).unsqueeze(-1)
+        return (prediction * back).addcmul_(target, along, value=-1), None, None
 
 
 def policy_gradient_sampled(

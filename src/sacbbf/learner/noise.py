@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import torch
 
+SMALLEST = torch.finfo(torch.float32).tiny  # keeps the logarithm of a draw of exactly zero finite
+
 
 class Noise:
     """Draws for one learner, on the generator's device."""
@@ -17,9 +19,7 @@ class Noise:
     def gumbel(self, shape: Sequence[int]) -> torch.Tensor:
         """Return standard Gumbel noise, float32: argmax(logits + noise) is a draw from softmax(logits)."""
         exponential = torch.empty(tuple(shape), dtype=torch.float32, device=self.device)
-        exponential.exponential_(generator=self.generator)
-        # The smallest normal number keeps a draw of exactly zero finite.
-        return -exponential.clamp_(min=torch.finfo(torch.float32).tiny).log()
+        return exponential.exponential_(generator=self.generator).clamp_(min=SMALLEST).log_().neg_()
 
     def normal(self, shape: Sequence[int]) -> torch.Tensor:
         """Return standard normal noise, float32."""

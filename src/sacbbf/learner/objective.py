@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 
 from sacbbf.config import LossConfig
+from sacbbf.constants import number
 from sacbbf.learner import losses
 from sacbbf.learner.passes import next_policy_logits, next_q_logits, online_pass, target_pass
 from sacbbf.learner.terms import Terms
@@ -106,7 +107,8 @@ def make_loss(
     if now.prediction is not None and goal.projection is not None:
         spr = losses.spr_loss(now.prediction, goal.projection, batch.same_episode)
     policy, entropy, action = _policy_loss(now.policy_logits, q_values, loss, beta, gumbel)
-    total = (batch.weights * (td + loss.spr_weight * spr + policy)).mean()
+    each = td + number(loss.spr_weight, spr.device) * spr + policy  # (B,)
+    total = torch.dot(batch.weights, each) * number(1.0 / len(each), each.device)
     terms = Terms(
         latent=now.latent.detach(),
         q_logits=now.q_logits.detach(),

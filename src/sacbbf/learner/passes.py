@@ -1,7 +1,7 @@
 """The network passes of one update, batched: what is encoded once is shared by all that need it.
 
 An update encodes s_t online with gradient, s_{t+n} online without, and s_{t+1} .. s_{t+k} together with
-s_{t+n} in a single call of the target network.
+s_{t+n} in a single call of the target network. Whether gradients are kept is the caller's to say.
 """
 
 from __future__ import annotations
@@ -54,7 +54,6 @@ def online_pass(network: AgentNetwork, state_t: torch.Tensor, actions: torch.Ten
     return OnlinePass(latent, q_logits.float(), policy_logits, prediction)
 
 
-@torch.no_grad()
 def target_pass(network: AgentNetwork, states: torch.Tensor, size: int, steps: int, row: int) -> TargetPass:
     """Encode all states after s_t, stacked as (rows * B, ...), in one call.
 
@@ -72,13 +71,11 @@ def target_pass(network: AgentNetwork, states: torch.Tensor, size: int, steps: i
     return TargetPass(q_logits, stacked.view(len(projections), steps, size, stacked.shape[-1]).float())
 
 
-@torch.no_grad()
 def next_policy_logits(network: AgentNetwork, state_n: torch.Tensor) -> torch.Tensor:
     """Policy logits (B, A) at s_{t+n}, from the encoder and the policy branch alone."""
     return network.policy_logits(network.policy_features(network.encode(state_n))).float()
 
 
-@torch.no_grad()
 def next_q_logits(network: AgentNetwork, state_n: torch.Tensor) -> torch.Tensor:
     """Atom logits (B, A, N) at s_{t+n}, from the encoder and the Q branch alone."""
     return network.q_logits(network.q_features(network.encode(state_n))).float()

@@ -61,7 +61,8 @@ class SmallMap(nn.Module):
     def planes(self, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
         """What a convolution (C, A, 3, 3) with a bias (C,) makes of A constant planes, one at a time: (A, HW * C)."""
         taps = weight.permute(1, 2, 3, 0).flatten(1, 2)  # (A, 9, C)
-        return torch.baddbmm(bias, self.inside.expand(taps.shape[0], -1, -1), taps).flatten(1).to(bias.dtype)
+        answer = torch.bmm(self.inside.expand(taps.shape[0], -1, -1), taps).to(bias.dtype)
+        return answer.add_(bias).flatten(1)  # a sum of its own: baddbmm would write the bias out for each place first
 
 
 class _Matrices(torch.autograd.Function):

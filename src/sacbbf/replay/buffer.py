@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 
 from sacbbf.behaviour import PAPER, Behaviour
-from sacbbf.replay.n_step import cut_short, ends_within, importance_weights, n_step_return, same_episode
+from sacbbf.replay.n_step import Ends, cut_short, ends_within, importance_weights, n_step_return, same_episode
 from sacbbf.replay.storage import Ring, check_frame_dtype
 from sacbbf.replay.sum_tree import FLOAT32_MAX, SumTree, check_priorities
 from sacbbf.types import Batch, BoolArray, FloatArray, Frame, IntArray
@@ -174,16 +174,16 @@ class Replay:
             raise ValueError("indices: got no steps, must be at least one")
         self._check_stored(t, max(n - rules.bootstrap_lag, n - 1, self.k))
 
-        future = t + np.arange(self.k + 1)[:, None]  # (k + 1, B)
-        window = t + np.arange(n)[:, None]  # (n, B)
-        states_at = np.concatenate([future, (t + n - rules.bootstrap_lag)[None]])  # (k + 2, B)
+        steps = t + np.arange(max(n, self.k + 1))[:, None]  # (max(n, k + 1), B): those of the window and the futures
+        slots, ends = ring.slots(steps), ring.ends(steps)
+        states_at = np.concatenate([steps[: self.k + 1], (t + n - rules.bootstrap_lag)[None]])  # (k + 2, B)
         seen_from = states_at if rules.stack_per_state else np.broadcast_to(t, states_at.shape)
-        terminal = ring.ends(window).terminal  # (n, B)
-        rewards = ring.rewards[ring.slots(window)].astype(np.float64)  # (n, B)
-        same = same_episode(ring.ends(future), exact=rules.exact_spr_mask)  # (k + 1, B)
+        terminal = ends.terminal[:n]
+        rewards = ring.rewards[slots[:n]].astype(np.float64)  # (n, B)
+        same = same_episode(Ends(*(flags[: self.k + 1] for flags in ends)), exact=rules.exact_spr_mask)  # (k + 1, B)
         return Batch(
             states=ring.stacks(states_at, ring.stack_starts(seen_from)).to(self.device),
-            actions=self._to_tensor(ring.actions[ring.slots(future)].astype(np.int64)),
+            actions=self._to_tensor(ring.actions[slots[: self.k + 1]].astype(np.int64)),
             return_n=self._to_tensor(n_step_return(rewards, terminal, gamma).astype(np.float32)),
             discount_n=torch.full((len(t),), gamma**n, dtype=torch.float32, device=self.device),
             done=self._to_tensor(ends_within(terminal, rules.bootstrap_lag)),

@@ -53,9 +53,9 @@ class Ring:
         self.frames[capacity] = 0
         self.actions: npt.NDArray[np.int32] = np.zeros(capacity, dtype=np.int32)
         self.rewards: npt.NDArray[np.float32] = np.zeros(capacity, dtype=np.float32)
-        self.terminated: BoolArray = np.zeros(capacity, dtype=np.bool_)
-        self.truncated: BoolArray = np.zeros(capacity, dtype=np.bool_)
-        self.life_lost: BoolArray = np.zeros(capacity, dtype=np.bool_)
+        # The three ends of a step: terminated, truncated, life_lost. One array, so that one look-up finds them all.
+        self.flags: BoolArray = np.zeros((3, capacity), dtype=np.bool_)
+        self.terminated, self.truncated, self.life_lost = self.flags
         # How many frames before its own belong to the stack of s_t: 0 .. stack - 1.
         self.history: npt.NDArray[np.int32] = np.zeros(capacity, dtype=np.int32)
         self.steps_added = 0
@@ -107,8 +107,7 @@ class Ring:
 
     def ends(self, steps: IntArray) -> Ends:
         """What the flags stored at `steps` (any shape) come to."""
-        slots = self.slots(steps)
-        return combine_ends(self.terminated[slots], self.truncated[slots], self.life_lost[slots])
+        return combine_ends(*self.flags.take(self.slots(steps), axis=1))
 
     def stack_starts(self, steps: IntArray) -> IntArray:
         """The first step whose frame belongs to the stack of each of `steps`, of any shape."""

@@ -69,10 +69,10 @@ class SumTree:
         if priorities.shape != node.shape:
             raise ValueError(f"priorities: got shape {priorities.shape}, must be that of indices {node.shape}")
         self.nodes[node] = priorities  # NumPy assigns in order, so the last duplicate wins
+        nodes, left, right = self.nodes, self.nodes[0::2], self.nodes[1::2]  # children of node i: left[i], right[i]
         for _ in range(self._depth):
             node >>= 1
-            left = node << 1
-            self.nodes[node] = self.nodes[left] + self.nodes[left + 1]
+            nodes[node] = left[node] + right[node]
 
     def set_one(self, index: int, value: float) -> None:
         """`set` for a single leaf, without the cost of arrays: every stored step takes this path."""
