@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+from encoder_calls import encoder_calls
 from learners import ACTIONS, BATCH, SHAPES, config, make_batch, make_learner, make_replay
 
 from sacbbf.learner import learner as learner_module
@@ -17,18 +18,15 @@ from sacbbf.networks import AgentNetwork
 # --- states encoded -----------------------------------------------------------------------------------------
 
 
-def test_encoder_calls_and_samples_per_update(monkeypatch):
-    calls = []
-    real = AgentNetwork.encode
-
-    def counting(self, obs):
-        calls.append((self is learner.target, obs.shape[0]))
-        return real(self, obs)
-
-    monkeypatch.setattr(AgentNetwork, "encode", counting)
-    learner = make_learner()
-    learner.update(make_batch(SHAPES["grid"]), beta=0.01)
-    assert sorted(calls) == [(False, BATCH), (False, BATCH), (True, 3 * BATCH)]
+@pytest.mark.parametrize(
+    ("encoder", "online"), [("grid", [(False, 2 * BATCH)]), ("nature", [(False, BATCH), (False, BATCH)])]
+)
+def test_encoder_calls_and_samples_per_update(encoder, online, monkeypatch):
+    calls = encoder_calls(monkeypatch)
+    learner = make_learner(encoder)
+    learner.update(make_batch(SHAPES[encoder]), beta=0.01)
+    counted = [(network is learner.target.encoder, states) for network, states in calls]
+    assert sorted(counted) == [*online, (True, 3 * BATCH)]
 
 
 def shared_and_apart(n: int) -> tuple[list[float], list[int]]:

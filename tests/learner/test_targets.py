@@ -10,6 +10,7 @@ from sacbbf.learner import losses, objective
 from sacbbf.learner.learner import Learner
 from sacbbf.learner.noise import Noise
 from sacbbf.learner.passes import OnlinePass, TargetPass
+from sacbbf.networks import AgentNetwork
 from sacbbf.networks.noisy import NoisyLinear
 
 # --- noisy layers in an update ---
@@ -86,7 +87,7 @@ def with_q(monkeypatch, online_n, target_n, online_t) -> None:
     """Let the networks say these Q (B, A, N): online and target at s_{t+n}, online at s_t."""
     monkeypatch.setattr(objective, "next_q_logits", lambda *args: torch.tensor(online_n))
     monkeypatch.setattr(objective, "target_pass", lambda *args: TargetPass(torch.tensor(target_n), None))
-    now = OnlinePass(torch.zeros(len(online_t), 1), torch.tensor(online_t), None, None)
+    now = OnlinePass(torch.tensor(online_t), None, None)
     monkeypatch.setattr(objective, "online_pass", lambda *args: now)
 
 
@@ -171,11 +172,11 @@ def test_only_the_networks_passes_are_in_reduced_precision(agent, precision, mon
 
         monkeypatch.setattr(module, name, wrapper)
 
-    passes = ("target_pass", "next_q_logits", "online_pass")
+    passes = ("encode_both", "target_pass", "next_q_logits", "online_pass")
     arithmetic = ("expected_value", "backup_greedy", "select")
     arithmetic += ("target_distribution", "td_cross_entropy") if agent == "der" else ("target_value", "td_huber")
     for name in passes:
-        noting(objective, name)
+        noting(AgentNetwork if name == "encode_both" else objective, name)
     for name in arithmetic:
         noting(losses, name)
     learner = small_learner(agent, {"compute": {"precision": precision}})

@@ -69,9 +69,11 @@ class Learner:
         self.target.requires_grad_(False)
         self.descent = Descent(config.optimiser, self.online)
         self.average = MovingAverage(self.target, self.online, config.optimiser.tau)
+        self._make_latents = objective.make_latents
         self._make_goal, self._make_loss = objective.make_goal, objective.make_loss
         self._compute_sac_discrete = sac_discrete.compute
         if compute.compile:
+            self._make_latents = torch.compile(objective.make_latents, dynamic=False)
             self._make_goal = torch.compile(objective.make_goal, dynamic=False)
             self._make_loss = torch.compile(objective.make_loss, dynamic=False)
             self._compute_sac_discrete = torch.compile(sac_discrete.compute, dynamic=False)
@@ -157,12 +159,17 @@ class Learner:
             used = batch.states[: max(row, self.spr_steps) + 1]
             states = self.prepare(used)  # (rows * B, ...)
         loss = self.config.loss
+        asked = loss.backup != "greedy" or loss.double  # what the online network thinks of s_{t+n}
+        state_n = states[row * size : (row + 1) * size] if asked else None
+        with self.timer("forward"):
+            latent_t, latent_n = self._make_latents(self.online, states[:size], state_n, bf16=self.bf16)
         self._draw_noise(self.target, self.online)
         gumbel = self._gumbel(size, loss.backup == "sampled")
         with self.timer("target passes"):
             goal = self._make_goal(
                 self.online,
                 self.target,
+                latent_n,
                 states,
                 batch,
                 row=row,
@@ -177,7 +184,7 @@ class Learner:
         with self.timer("forward"):
             return self._make_loss(
                 self.online,
-                states[:size],
+                latent_t,
                 batch,
                 goal,
                 steps=self.spr_steps,

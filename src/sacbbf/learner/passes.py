@@ -1,7 +1,7 @@
 """The network passes of one update, batched: what is encoded once is shared by all that need it.
 
-An update encodes s_t online with gradient, s_{t+n} online without, and s_{t+1} .. s_{t+k} together with
-s_{t+n} in a single call of the target network. Whether gradients are kept is the caller's to say.
+s_t and s_{t+n} have been encoded by the online network; s_{t+1} .. s_{t+k} and s_{t+n} go through the target network in
+a single call. Whether gradients are kept is the caller's to say.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from sacbbf.networks.agent_network import AgentNetwork
 class OnlinePass:
     """What the online network says of s_t, with gradient."""
 
-    latent: torch.Tensor  # (B, ...) encoded s_t
     q_logits: torch.Tensor  # (B, A, N)
     policy_logits: torch.Tensor | None  # (B, A)
     prediction: torch.Tensor | None  # (V, k, B, D): what the predictors say of s_{t+1} .. s_{t+k}
@@ -32,12 +31,11 @@ class TargetPass:
     projection: torch.Tensor | None  # (V, k, B, D): each branch's projection of s_{t+1} .. s_{t+k}
 
 
-def online_pass(network: AgentNetwork, state_t: torch.Tensor, actions: torch.Tensor) -> OnlinePass:
-    """Encode s_t (B, ...), roll the latent out with actions (k, B), and read both branches off it.
+def online_pass(network: AgentNetwork, latent: torch.Tensor, actions: torch.Tensor) -> OnlinePass:
+    """Roll the latent of s_t (B, D) out with actions (k, B), and read both branches off it.
 
     Projections of s_t and of all k predicted latents go through one matrix product per branch.
     """
-    latent = network.encode(state_t)
     steps = actions.shape[0]
     latents = network.roll_out(latent, actions)  # (k + 1, B, D)
     q_now, q_later = _per_step(network.q_features, latents)  # (1, B, D), (k, B, D)
@@ -51,7 +49,7 @@ def online_pass(network: AgentNetwork, state_t: torch.Tensor, actions: torch.Ten
             assert network.policy_predictor is not None
             predictions.append(network.policy_predictor(policy_later))
     prediction = torch.stack(predictions).float() if predictions else None
-    return OnlinePass(latent, q_logits.float(), policy_logits, prediction)
+    return OnlinePass(q_logits.float(), policy_logits, prediction)
 
 
 def target_pass(network: AgentNetwork, states: torch.Tensor, size: int, steps: int, row: int) -> TargetPass:
@@ -71,14 +69,14 @@ def target_pass(network: AgentNetwork, states: torch.Tensor, size: int, steps: i
     return TargetPass(q_logits, stacked.view(len(projections), steps, size, stacked.shape[-1]).float())
 
 
-def next_policy_logits(network: AgentNetwork, state_n: torch.Tensor) -> torch.Tensor:
-    """Policy logits (B, A) at s_{t+n}, from the encoder and the policy branch alone."""
-    return network.policy_logits(network.policy_features(network.encode(state_n))).float()
+def next_policy_logits(network: AgentNetwork, latent: torch.Tensor) -> torch.Tensor:
+    """Policy logits (B, A) at s_{t+n}, from its latent (B, D)."""
+    return network.policy_logits(network.policy_features(latent)).float()
 
 
-def next_q_logits(network: AgentNetwork, state_n: torch.Tensor) -> torch.Tensor:
-    """Atom logits (B, A, N) at s_{t+n}, from the encoder and the Q branch alone."""
-    return network.q_logits(network.q_features(network.encode(state_n))).float()
+def next_q_logits(network: AgentNetwork, latent: torch.Tensor) -> torch.Tensor:
+    """Atom logits (B, A, N) at s_{t+n}, from its latent (B, D)."""
+    return network.q_logits(network.q_features(latent)).float()
 
 
 def _per_step(

@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from sacbbf.learner.losses import entropy, select, target_value
 from sacbbf.learner.terms import Terms
+from sacbbf.networks.encoders import flatten
 from sacbbf.networks.twin_network import TwinNetwork
 from sacbbf.types import Batch
 
@@ -62,7 +63,7 @@ def compute(
     total = (batch.weights * (td + policy + temperature)).mean()
     lower = q.detach().amin(dim=0)
     terms = Terms(
-        latent=latent.detach(),
+        latent=flatten(latent).detach(),
         q_logits=lower.unsqueeze(-1),
         q_values=lower,
         policy_logits=logits.detach(),

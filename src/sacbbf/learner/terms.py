@@ -11,7 +11,7 @@ import torch
 class Terms:
     """Everything that one update computed, per sample, for metrics and for checks against other code."""
 
-    latent: torch.Tensor  # (B, ...) of s_t
+    latent: torch.Tensor  # (B, D) of s_t; an image's in the order height, width, channel
     q_logits: torch.Tensor  # (B, A, N) at s_t
     q_values: torch.Tensor  # (B, A) at s_t
     policy_logits: torch.Tensor | None  # (B, A) at s_t

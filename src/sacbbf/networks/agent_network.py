@@ -15,7 +15,8 @@ from torch.nn import functional as F
 
 from sacbbf.config import NetworkConfig
 from sacbbf.constants import number
-from sacbbf.networks.encoders import flatten, make_encoder
+from sacbbf.networks.encoders import GridEncoder, flatten, make_encoder
+from sacbbf.networks.grid_encoding import encode_grids
 from sacbbf.networks.latent_model import TransitionModel
 from sacbbf.networks.noisy import Draw, NoisyLinear
 from sacbbf.networks.renormalize import renormalize
@@ -60,6 +61,15 @@ class AgentNetwork(nn.Module):
         """Latents of observations (N, C, H, W) or (N, D), already float and scaled."""
         latent = self.encoder(obs)
         return renormalize(latent) if self.renormalize else latent
+
+    def encode_both(self, learning: torch.Tensor, other: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Latents of two batches of observations as rows (N, D), of the first with gradient, of the second without."""
+        encoder = self.encoder if self.renormalize and not torch.compiler.is_compiling() else None
+        if isinstance(encoder, GridEncoder) and not torch.is_autocast_enabled(learning.device.type):
+            return encode_grids(encoder, torch.cat((learning, other)), len(learning))
+        with torch.no_grad():
+            without = flatten(self.encode(other))
+        return flatten(self.encode(learning)), without
 
     def roll_out(self, latent: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
         """Latents of this and the k predicted steps, (k + 1, N, D) flattened, from (N, ...) and actions (k, N)."""

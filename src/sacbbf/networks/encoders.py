@@ -45,6 +45,12 @@ def flatten(images: torch.Tensor) -> torch.Tensor:
     return images.permute(0, 2, 3, 1).flatten(1) if images.dim() == 4 else images
 
 
+def images(rows: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
+    """View rows (N, H * W * C) as images (N, C, H, W) in channels-last layout: `flatten` the other way round."""
+    channels, height, width = shape
+    return rows.view(-1, height, width, channels).permute(0, 3, 1, 2)
+
+
 def max_pool_same(x: torch.Tensor) -> torch.Tensor:
     """3x3 max-pool with stride 2 to ceil(size / 2) pixels, padded with -inf.
 

@@ -19,19 +19,13 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from sacbbf.networks import convolution
-from sacbbf.networks.encoders import flatten
+from sacbbf.networks.encoders import flatten, images
 from sacbbf.networks.renormalize import extremes, rescale, rescale_gradient
 from sacbbf.networks.small_map import SmallMap
 
 Shape = tuple[int, ...]  # of one latent: (C, H, W) or (D,)
 
 SMALL_MAP = 256  # entries of a map up to which a convolution is computed as one matrix
-
-
-def images(rows: torch.Tensor, shape: Shape) -> torch.Tensor:
-    """View rows (N, H * W * C) as images (N, C, H, W) in channels-last layout."""
-    channels, height, width = shape
-    return rows.view(-1, height, width, channels).permute(0, 3, 1, 2)
 
 
 def layer(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, shape: Shape) -> torch.Tensor:

@@ -1,0 +1,58 @@
+"""Grids that learn and those that do not, encoded together: as one by one, with the gradient of the former."""
+
+import pytest
+import torch
+
+from sacbbf.config import NetworkConfig
+from sacbbf.networks import AgentNetwork, agent_network, build_network
+from sacbbf.networks.encoders import flatten
+
+CPU = torch.device("cpu")
+
+
+def make(**changes) -> AgentNetwork:
+    config = NetworkConfig(encoder="grid", width_scale=1.0, hidden_dim=8, **changes)
+    generator = torch.Generator().manual_seed(0)
+    return build_network(config, (3, 7, 6), 4, self_prediction=False, device=CPU, generator=generator).double()
+
+
+def grids(count: int, seed: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return (torch.rand(count, 3, 7, 6, generator=generator) < 0.3).double()
+
+
+@pytest.mark.parametrize(("learning", "others"), [(4, 4), (5, 2), (1, 3)])
+def test_latents_and_gradients_are_those_of_separate_passes(learning, others):
+    network, first, second = make(), grids(learning, 1), grids(others, 2)
+    weights = torch.randn(learning, network.encoder.out_shape[0] * 4 * 3, dtype=torch.float64)
+    parameters = list(network.encoder.parameters())
+    together, without = network.encode_both(first, second)
+    found = torch.autograd.grad((together * weights).sum(), parameters)
+    alone = flatten(network.encode(first))
+    want = torch.autograd.grad((alone * weights).sum(), parameters)
+    torch.testing.assert_close(together, alone)
+    torch.testing.assert_close(without, flatten(network.encode(second)).detach())
+    torch.testing.assert_close(found, want)
+    assert all(gradient.abs().sum() > 0 for gradient in found)
+    assert together.requires_grad and not without.requires_grad
+
+
+def test_the_states_that_do_not_learn_change_no_gradient():
+    network, first = make(), grids(3, 1)
+    gradients = []
+    for seed in (2, 3):
+        latent, _ = network.encode_both(first, grids(4, seed))
+        gradients.append(torch.autograd.grad(latent.square().sum(), list(network.encoder.parameters())))
+    torch.testing.assert_close(*gradients, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(("changes", "expected"), [({}, 1), ({"renormalize": False}, 0)])
+def test_only_what_the_function_knows_goes_through_it(changes, expected, monkeypatch):
+    calls = []
+    real = agent_network.encode_grids
+    monkeypatch.setattr(agent_network, "encode_grids", lambda *args: calls.append(args) or real(*args))
+    network = make(**changes)
+    latent, without = network.encode_both(grids(2, 1), grids(2, 2))
+    assert len(calls) == expected
+    torch.testing.assert_close(latent, flatten(network.encode(grids(2, 1))))
+    assert latent.requires_grad and not without.requires_grad
