@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -108,6 +112,33 @@ def test_a_tensor_on_another_device_is_noticed(monkeypatch):
     learner.atoms = torch.linspace(-10, 10, 11, device="cpu")
     with pytest.raises((RuntimeError, NotImplementedError), match=r"device|meta"):
         learner.update(make_batch(SHAPES["impala"], device="meta"), beta=0.01)
+
+
+REDUCED = """
+import torch
+from learners import SHAPES, make_batch, make_learner
+
+for encoder, shape in SHAPES.items():
+    learner, plain = make_learner(encoder, compute={"precision": "bf16"}), make_learner(encoder)
+    for one in (learner, plain):
+        one.update(make_batch(shape), beta=0.01)
+    for name, parameter in learner.online.named_parameters():
+        assert parameter.grad.dtype == torch.float32 and parameter.grad.isfinite().all(), (encoder, name)
+    grads = [torch.cat([p.grad.flatten() for p in one.online.parameters()]) for one in (learner, plain)]
+    print(encoder, float(torch.cosine_similarity(*grads, dim=0)))
+"""
+
+
+def test_updates_in_reduced_precision_are_near_the_exact_ones():
+    # In a process of its own: a CPU may report bfloat16 and die of it.
+    command, here = [sys.executable, "-c", REDUCED], Path(__file__).parent
+    done = subprocess.run(command, cwd=here, capture_output=True, text=True, check=False)
+    if done.returncode == -signal.SIGILL:
+        pytest.skip("this CPU cannot compute bfloat16")
+    assert done.returncode == 0, done.stderr
+    found = dict(line.split() for line in done.stdout.splitlines())
+    assert found.keys() == SHAPES.keys()
+    assert all(float(cosine) > 0.95 for cosine in found.values()), found
 
 
 def test_dtypes_are_explicit():

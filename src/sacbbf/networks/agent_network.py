@@ -19,6 +19,7 @@ from sacbbf.networks.encoders import GridEncoder, flatten, make_encoder
 from sacbbf.networks.grid_encoding import encode_grids
 from sacbbf.networks.latent_model import TransitionModel
 from sacbbf.networks.noisy import Draw, NoisyLinear
+from sacbbf.networks.precision import reduced
 from sacbbf.networks.renormalize import renormalize
 
 RESET_SOFTLY = ("encoder.", "transition.")  # the parts that a reset only shrinks and perturbs
@@ -65,7 +66,7 @@ class AgentNetwork(nn.Module):
     def encode_both(self, learning: torch.Tensor, other: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Latents of two batches of observations as rows (N, D), of the first with gradient, of the second without."""
         encoder = self.encoder if self.renormalize and not torch.compiler.is_compiling() else None
-        if isinstance(encoder, GridEncoder) and not torch.is_autocast_enabled(learning.device.type):
+        if isinstance(encoder, GridEncoder) and reduced(learning.device) is None:
             return encode_grids(encoder, torch.cat((learning, other)), len(learning))
         with torch.no_grad():
             without = flatten(self.encode(other))

@@ -20,6 +20,7 @@ from torch.nn import functional as F
 
 from sacbbf.networks import convolution
 from sacbbf.networks.encoders import flatten, images
+from sacbbf.networks.precision import in_one_precision
 from sacbbf.networks.renormalize import extremes, rescale, rescale_gradient
 from sacbbf.networks.small_map import SmallMap
 
@@ -28,17 +29,24 @@ Shape = tuple[int, ...]  # of one latent: (C, H, W) or (D,)
 SMALL_MAP = 256  # entries of a map up to which a convolution is computed as one matrix
 
 
-def layer(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, shape: Shape) -> torch.Tensor:
-    """Apply one layer to latents as rows (N, D): a matrix, or a 3x3 convolution of the images that the rows hold."""
+def layer(
+    rows: torch.Tensor, weight: torch.Tensor, plus: torch.Tensor, shape: Shape, out: torch.Tensor
+) -> torch.Tensor:
+    """Apply one layer to latents as rows (N, D), and add `plus`, (N, D) or (D,): (N, D), in `out`.
+
+    A layer is a matrix (D, D), turned already, or a 3x3 convolution of the images that the rows hold.
+    """
     if len(shape) == 1:
-        return F.linear(rows, weight, bias)
-    return flatten(F.conv2d(images(rows, shape), weight, bias, padding=1))
+        return torch.addmm(plus, rows, weight, out=out)
+    return torch.add(flatten(F.conv2d(images(rows, shape), weight, padding=1)), plus, out=out)
 
 
-def input_gradient(grad: torch.Tensor, rows: torch.Tensor, weight: torch.Tensor, shape: Shape) -> torch.Tensor:
-    """Gradient (N, D) of a layer's input."""
+def input_gradient(
+    grad: torch.Tensor, rows: torch.Tensor, weight: torch.Tensor, shape: Shape, out: torch.Tensor
+) -> torch.Tensor:
+    """Gradient (N, D) of a layer's input; a matrix's comes in `out`."""
     if len(shape) == 1:
-        return grad @ weight
+        return torch.mm(grad, weight, out=out)
     return flatten(convolution.input_gradient(images(grad, shape), images(rows, shape), weight))
 
 
@@ -50,7 +58,10 @@ def weight_gradient(grad: torch.Tensor, rows: torch.Tensor, weight: torch.Tensor
 
 
 class _RollOut(torch.autograd.Function):
-    """Latents (k + 1, N, D) from the first one (N, D) and what the actions add (k, N, D)."""
+    """Latents (k + 1, N, D) from the first one (N, D) and what the actions add (k, N, D); `bias1` is (D,).
+
+    Every step of it writes into memory that it has already: what is small is soonest found in the cache again.
+    """
 
     @staticmethod
     def forward(
@@ -69,9 +80,10 @@ class _RollOut(torch.autograd.Function):
         latents[0] = first
         bounds = []
         z, h, y = latents.unbind(0), hidden.unbind(0), raw.unbind(0)  # once: views cost as much as small layers
+        first_layer, second_layer = (weight.t() if len(shape) == 1 else weight for weight in (weight0, weight1))
         for now, more in enumerate(added.unbind(0)):
-            torch.add(layer(z[now], weight0, None, shape), more, out=h[now]).relu_()
-            torch.clamp_min(layer(h[now], weight1, bias1, shape), 0.0, out=y[now])
+            layer(z[now], first_layer, more, shape, out=h[now]).relu_()
+            layer(h[now], second_layer, bias1, shape, out=y[now]).relu_()
             if renormalize:
                 bounds.append(rescale(y[now], out=z[now + 1])[1:])
             else:
@@ -95,17 +107,18 @@ class _RollOut(torch.autograd.Function):
             low, high, scale = bounds
             found = (part.unbind(0) for part in extremes(raw, low, high, scale))
             rescaling = list(zip(z[1:], scale.unbind(0), *found, strict=True))
-        *later, carried = grad.unbind(0)
+        *later, last = grad.unbind(0)
+        carried = last.clone()
         for now in reversed(range(steps)):
             if bounds:
-                carried = rescale_gradient(carried, *rescaling[now])
-            back = input_gradient(g1[now].mul_(carried), h[now], weight1, shape)
-            carried = input_gradient(g0[now].mul_(back), z[now], weight0, shape).add_(later[now])
+                scaled, by, at_low, at_ends = rescaling[now]
+                rescale_gradient(carried, scaled, by, at_low, at_ends, out=carried)
+            carried = input_gradient(g1[now].mul_(carried), h[now], weight1, shape, out=carried)
+            carried = input_gradient(g0[now].mul_(carried), z[now], weight0, shape, out=carried).add_(later[now])
         flat0, flat1 = grad0.flatten(0, 1), grad1.flatten(0, 1)
         grad_weight0 = weight_gradient(flat0, latents[:steps].flatten(0, 1), weight0, shape)
         grad_weight1 = weight_gradient(flat1, hidden.flatten(0, 1), weight1, shape)
-        grad_bias1 = flat1.view(-1, shape[0]).sum(dim=0)
-        return carried, grad0, grad_weight0, grad_weight1, grad_bias1, None, None
+        return carried, grad0, grad_weight0, grad_weight1, flat1.sum(dim=0), None, None
 
 
 class TransitionModel(nn.Module):
@@ -126,19 +139,18 @@ class TransitionModel(nn.Module):
         """Latents of this and the next k steps, (k + 1, N, D) flattened, from (N, ...) and actions (k, N)."""
         first, second = (cast("nn.Linear | nn.Conv2d", child) for child in list(self.children())[:2])
         weight0, by_action = first.weight.split([self.shape[0], self.num_actions], dim=1)  # type: ignore[no-untyped-call]
-        weight1, bias1, shape = second.weight, second.bias, self.shape
-        assert bias1 is not None
+        weight1, shape = second.weight, self.shape
+        assert second.bias is not None
+        bias1 = second.bias.expand(math.prod(shape[1:]), -1).flatten()  # (D,): the same at each place
         if self.small_map is not None:
             weight0, weight1 = self.small_map.matrices(torch.stack((weight0, weight1))).unbind(0)
-            bias1, shape = bias1.expand(shape[1] * shape[2], -1).flatten(), (math.prod(shape),)
+            shape = (math.prod(shape),)
         elif len(shape) == 3:
             weight0 = weight0.contiguous(memory_format=torch.channels_last)
         added = self._added(by_action, first.bias).index_select(0, actions.flatten())
         added = added.view(*actions.shape, -1)  # (k, N, D)
-        rolled: torch.Tensor = _RollOut.apply(  # type: ignore[no-untyped-call]
-            flatten(latent), added, weight0, weight1, bias1, shape, renormalize
-        )
-        return rolled
+        tensors = (flatten(latent), added, weight0, weight1, bias1)
+        return in_one_precision(lambda *cast: _RollOut.apply(*cast, shape, renormalize), *tensors)  # type: ignore[no-untyped-call]
 
     def _added(self, by_action: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
         """What each action adds to the first layer's output, bias included: (A, D)."""

@@ -34,12 +34,20 @@ def extremes(
 
 
 def rescale_gradient(
-    grad: torch.Tensor, scaled: torch.Tensor, scale: torch.Tensor, at_low: torch.Tensor, at_ends: torch.Tensor
+    grad: torch.Tensor,
+    scaled: torch.Tensor,
+    scale: torch.Tensor,
+    at_low: torch.Tensor,
+    at_ends: torch.Tensor,
+    out: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Gradient at the rows (N, D) from the one at `scaled`, given scales (N, 1) and what `extremes` returned."""
+    """Gradient at the rows (N, D) from the one at `scaled`, given scales (N, 1) and what `extremes` returned.
+
+    It comes in `out` if given, which may be `grad` itself.
+    """
     total = grad.sum(dim=1, keepdim=True)
     along = (grad * scaled).sum(dim=1, keepdim=True)
-    return (grad * scale).addcmul_(at_ends, along).addcmul_(at_low, total, value=-1)
+    return torch.mul(grad, scale, out=out).addcmul_(at_ends, along).addcmul_(at_low, total, value=-1)
 
 
 class _Renormalize(torch.autograd.Function):
