@@ -6,7 +6,7 @@ import torch
 from scipy import stats
 
 from sacbbf.behaviour import PAPER, RELEASED
-from sacbbf.learner.augment import PAD, augment, brightness, random_shift, to_float
+from sacbbf.learner.augment import PAD, augment, brightness, grids_to_float, random_shift, to_float
 from sacbbf.learner.noise import Noise
 
 SIDE = 2 * PAD + 1  # smallest side whose centre pixel tells every offset apart
@@ -204,3 +204,11 @@ def test_stored_images_are_left_alone(dtype):
     before = images.clone()
     augment(images, noise())
     assert torch.equal(images, before)
+
+
+@pytest.mark.parametrize("shape", [(3, 6, 10, 10), (1, 1, 4, 5), (2, 4, 1, 1)])
+def test_grids_become_the_same_floats_in_the_same_layout(shape):
+    grids = random_images(*shape) < 100
+    found, want = grids_to_float(grids), to_float(grids)
+    assert found.dtype == torch.float32 and torch.equal(found, want)
+    assert found.is_contiguous(memory_format=torch.channels_last)

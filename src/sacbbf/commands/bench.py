@@ -34,7 +34,7 @@ from sacbbf.run.records import write_json
 from sacbbf.run.result import machine, versions
 from sacbbf.run.settings import check_compiler, resolve_device
 
-ROUNDS: dict[SizeName, int] = {"paper": 7, "laptop": 10, "tiny": 10}
+ROUNDS: dict[SizeName, int] = {"paper": 7, "laptop": 20, "tiny": 20}
 PER_ROUND: dict[SizeName, int] = {"paper": 1, "laptop": 5, "tiny": 40}  # updates
 PASSES = 3_200  # forward passes of batch 1, as in the paper's table
 BLOCKS = 400  # of passes, the two agents in turn
