@@ -1,10 +1,12 @@
 """Grids that learn and those that do not, encoded together: as one by one, with the gradient of the former."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from sacbbf.config import NetworkConfig
-from sacbbf.networks import AgentNetwork, agent_network, build_network
+from sacbbf.networks import AgentNetwork, build_network
 from sacbbf.networks.encoders import flatten
 
 CPU = torch.device("cpu")
@@ -46,13 +48,12 @@ def test_the_states_that_do_not_learn_change_no_gradient():
     torch.testing.assert_close(*gradients, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize(("changes", "expected"), [({}, 1), ({"renormalize": False}, 0)])
-def test_only_what_the_function_knows_goes_through_it(changes, expected, monkeypatch):
-    calls = []
-    real = agent_network.encode_grids
-    monkeypatch.setattr(agent_network, "encode_grids", lambda *args: calls.append(args) or real(*args))
-    network = make(**changes)
-    latent, without = network.encode_both(grids(2, 1), grids(2, 2))
-    assert len(calls) == expected
-    torch.testing.assert_close(latent, flatten(network.encode(grids(2, 1))))
-    assert latent.requires_grad and not without.requires_grad
+@pytest.mark.parametrize(
+    ("changes", "expected"), [({}, True), ({"renormalize": False}, False), ({"encoder": "nature"}, False)]
+)
+def test_only_rescaled_grids_are_encoded_together(changes, expected):
+    config = replace(NetworkConfig(encoder="grid", width_scale=0.25, hidden_dim=8), **changes)
+    network = build_network(
+        config, (3, 7, 6), 4, self_prediction=False, device=CPU, generator=torch.Generator().manual_seed(0)
+    )
+    assert network.encodes_together == expected

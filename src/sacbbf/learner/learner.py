@@ -69,11 +69,9 @@ class Learner:
         self.target.requires_grad_(False)
         self.descent = Descent(config.optimiser, self.online)
         self.average = MovingAverage(self.target, self.online, config.optimiser.tau)
-        self._make_latents = objective.make_latents
         self._make_goal, self._make_loss = objective.make_goal, objective.make_loss
         self._compute_sac_discrete = sac_discrete.compute
         if compute.compile:
-            self._make_latents = torch.compile(objective.make_latents, dynamic=False)
             self._make_goal = torch.compile(objective.make_goal, dynamic=False)
             self._make_loss = torch.compile(objective.make_loss, dynamic=False)
             self._compute_sac_discrete = torch.compile(sac_discrete.compute, dynamic=False)
@@ -159,10 +157,10 @@ class Learner:
             used = batch.states[: max(row, self.spr_steps) + 1]
             states = self.prepare(used)  # (rows * B, ...)
         loss = self.config.loss
-        asked = loss.backup != "greedy" or loss.double  # what the online network thinks of s_{t+n}
-        state_n = states[row * size : (row + 1) * size] if asked else None
-        with self.timer("forward"):
-            latent_t, latent_n = self._make_latents(self.online, states[:size], state_n, bf16=self.bf16)
+        latent_t, latent_n = None, None
+        if self._encodes_together():
+            with self.timer("forward"):
+                latent_t, latent_n = self.online.encode_both(states[:size], states[row * size : (row + 1) * size])
         self._draw_noise(self.target, self.online)
         gumbel = self._gumbel(size, loss.backup == "sampled")
         with self.timer("target passes"):
@@ -185,6 +183,7 @@ class Learner:
             return self._make_loss(
                 self.online,
                 latent_t,
+                states[:size],
                 batch,
                 goal,
                 steps=self.spr_steps,
@@ -231,6 +230,12 @@ class Learner:
         if shared and 1 <= batch.bootstrap_step <= self.spr_steps:
             return batch.bootstrap_step
         return self.spr_steps + 1
+
+    def _encodes_together(self) -> bool:
+        """Whether the online network encodes s_t and s_{t+n} in one pass: where it can, and the backup asks for it."""
+        asked = self.config.loss.backup != "greedy" or self.config.loss.double
+        plain = not (self.bf16 or self.config.compute.compile)
+        return asked and plain and isinstance(self.online, AgentNetwork) and self.online.encodes_together
 
     def _gumbel(self, size: int, wanted: bool) -> torch.Tensor | None:
         """Noise (B, A) that draws an action for each sample, where one is wanted."""

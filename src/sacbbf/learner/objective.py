@@ -1,6 +1,6 @@
-"""What an update of the ladder's agents minimises: latents, a goal from the states to come, the present one's loss.
+"""What an update of the ladder's agents minimises: a goal from the states to come, then the loss of the present one.
 
-All three are pure: networks, tensors and settings go in, tensors come out, and every random number was drawn before.
+Both halves are pure: networks, tensors and settings go in, tensors come out, and every random number was drawn before.
 So torch.compile can take each as one graph. With bf16 the networks' passes are in reduced precision, the losses never.
 """
 
@@ -36,19 +36,6 @@ def precision(bf16: bool, device: torch.device) -> AbstractContextManager[object
     return torch.autocast(device.type, torch.bfloat16) if bf16 else nullcontext()
 
 
-def make_latents(
-    online: AgentNetwork, state_t: torch.Tensor, state_n: torch.Tensor | None, *, bf16: bool
-) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Return the online network's latents (B, D) of s_t, with their graph, and of s_{t+n}, if given, without.
-
-    States are network inputs (B, ...); latents of images are in the order height, width, channel.
-    """
-    with precision(bf16, state_t.device):
-        if state_n is None:
-            return flatten(online.encode(state_t)), None
-        return online.encode_both(state_t, state_n)
-
-
 @torch.no_grad()
 def make_goal(
     online: AgentNetwork,
@@ -66,13 +53,15 @@ def make_goal(
 ) -> Goal:
     """Return the goal of a batch from its states as network inputs (rows * B, ...), the bootstrap state in `row`.
 
-    `latent_n` (B, D) is what the online network makes of that one; `steps` is SPR's k, 0 without it. A backup that
-    samples draws its action with `gumbel` (B, A).
+    `latent_n` (B, D) is what the online network makes of that one, if it has been encoded; `steps` is SPR's k, 0
+    without it. A backup that samples draws its action with `gumbel` (B, A).
     """
     size = batch.return_n.shape[0]
     logits, action, chooser = None, None, None
     with precision(bf16, states.device):
         ahead = target_pass(target, states[size:], size, steps, row - 1)
+        if latent_n is None and (loss.backup != "greedy" or loss.double):
+            latent_n = flatten(online.encode(states[row * size : (row + 1) * size]))
         if latent_n is not None and loss.backup != "greedy":
             logits = next_policy_logits(online, latent_n)
         elif latent_n is not None:
@@ -96,7 +85,8 @@ def make_goal(
 
 def make_loss(
     online: AgentNetwork,
-    latent_t: torch.Tensor,
+    latent_t: torch.Tensor | None,
+    state_t: torch.Tensor,
     batch: Batch,
     goal: Goal,
     *,
@@ -109,10 +99,12 @@ def make_loss(
 ) -> tuple[torch.Tensor, Terms]:
     """Return the loss to minimise, with its graph, and everything it was made of, without.
 
-    `latent_t` (B, D) is s_t encoded. A policy gradient that samples draws its action with `gumbel` (B, A).
+    `state_t` (B, ...) is s_t as network input, `latent_t` (B, D) its latent, if it has been encoded. A policy gradient
+    that samples draws its action with `gumbel` (B, A).
     """
-    with precision(bf16, latent_t.device):
-        now = online_pass(online, latent_t, batch.actions[:steps])
+    with precision(bf16, state_t.device):
+        latent = flatten(online.encode(state_t)) if latent_t is None else latent_t
+        now = online_pass(online, latent, batch.actions[:steps])
     taken = losses.select(now.q_logits, batch.actions[0])  # (B, N)
     distributional = atoms.numel() > 1
     td_loss = losses.td_cross_entropy if distributional else losses.td_huber
@@ -125,7 +117,7 @@ def make_loss(
     each = td + number(loss.spr_weight, spr.device) * spr + policy  # (B,)
     total = torch.dot(batch.weights, each) * number(1.0 / len(each), each.device)
     terms = Terms(
-        latent=latent_t.detach(),
+        latent=latent.detach(),
         q_logits=now.q_logits.detach(),
         q_values=q_values,
         policy_logits=None if now.policy_logits is None else now.policy_logits.detach(),

@@ -1,6 +1,6 @@
 """The network passes of one update, batched: what is encoded once is shared by all that need it.
 
-s_t and s_{t+n} have been encoded by the online network; s_{t+1} .. s_{t+k} and s_{t+n} go through the target network in
+The online network has encoded s_t and s_{t+n} before; s_{t+1} .. s_{t+k} and s_{t+n} go through the target network in
 a single call. Whether gradients are kept is the caller's to say.
 """
 

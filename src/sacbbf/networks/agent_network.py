@@ -19,7 +19,6 @@ from sacbbf.networks.encoders import GridEncoder, flatten, make_encoder
 from sacbbf.networks.grid_encoding import encode_grids
 from sacbbf.networks.latent_model import TransitionModel
 from sacbbf.networks.noisy import Draw, NoisyLinear
-from sacbbf.networks.precision import reduced
 from sacbbf.networks.renormalize import renormalize
 
 RESET_SOFTLY = ("encoder.", "transition.")  # the parts that a reset only shrinks and perturbs
@@ -63,14 +62,18 @@ class AgentNetwork(nn.Module):
         latent = self.encoder(obs)
         return renormalize(latent) if self.renormalize else latent
 
+    @property
+    def encodes_together(self) -> bool:
+        """Whether there is `encode_both`."""
+        return isinstance(self.encoder, GridEncoder) and self.renormalize
+
     def encode_both(self, learning: torch.Tensor, other: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Latents of two batches of observations as rows (N, D), of the first with gradient, of the second without."""
-        encoder = self.encoder if self.renormalize and not torch.compiler.is_compiling() else None
-        if isinstance(encoder, GridEncoder) and reduced(learning.device) is None:
-            return encode_grids(encoder, torch.cat((learning, other)), len(learning))
-        with torch.no_grad():
-            without = flatten(self.encode(other))
-        return flatten(self.encode(learning)), without
+        """Latents of two batches of observations as rows (N, D), of the first with gradient, of the second without.
+
+        In one pass, in full precision, for grids: larger networks gain nothing by it and keep more in memory.
+        """
+        assert isinstance(self.encoder, GridEncoder), "only grids are encoded together"
+        return encode_grids(self.encoder, torch.cat((learning, other)), len(learning))
 
     def roll_out(self, latent: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
         """Latents of this and the k predicted steps, (k + 1, N, D) flattened, from (N, ...) and actions (k, N)."""
