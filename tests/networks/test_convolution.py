@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
 from sacbbf.networks import convolution
@@ -36,6 +37,19 @@ def test_output_and_gradients_are_those_of_pytorch(channels, out, channels_last,
         found.append([answer, layer.weight.grad, layer.bias.grad, *([x.grad] if input_wanted else [])])
     for ours, theirs in zip(*found, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 4, 7])
+@pytest.mark.parametrize("pictures", [1, 3, 6])
+def test_pictures_side_by_side(monkeypatch, threads, pictures):
+    """As many as there are threads, and what is left over."""
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    generator = torch.Generator().manual_seed(1)
+    x, grad = (torch.randn(pictures, MANY, 5, 4, generator=generator, dtype=torch.float64) for _ in range(2))
+    weight = torch.zeros(MANY, MANY, 3, 3, dtype=torch.float64, requires_grad=True)
+    (F.conv2d(x, weight, padding=1) * grad).sum().backward()
+    found = convolution.weight_gradient(grad, x, weight.detach())
+    torch.testing.assert_close(found, weight.grad, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("channels", [MANY, 6])

@@ -20,6 +20,7 @@ from sacbbf.networks.grid_encoding import encode_grids
 from sacbbf.networks.latent_model import TransitionModel
 from sacbbf.networks.noisy import Draw, NoisyLinear
 from sacbbf.networks.renormalize import renormalize
+from sacbbf.networks.wide_linear import WideLinear
 
 RESET_SOFTLY = ("encoder.", "transition.")  # the parts that a reset only shrinks and perturbs
 
@@ -37,16 +38,16 @@ class AgentNetwork(nn.Module):
         hidden = config.hidden_dim
         self.encoder = make_encoder(config.encoder, obs_shape, config.width_scale)
         flat = math.prod(self.encoder.out_shape)
-        linear = NoisyLinear if config.noisy else nn.Linear
+        linear = NoisyLinear if config.noisy else WideLinear
         self.q_projection = linear(flat, hidden)
         self.q_value = linear(hidden, config.num_atoms) if config.dueling else None
         self.q_advantage = linear(hidden, num_actions * config.num_atoms)
-        self.policy_projection = nn.Linear(flat, hidden) if config.policy else None
+        self.policy_projection = WideLinear(flat, hidden) if config.policy else None
         self.policy_head = nn.Linear(hidden, num_actions) if config.policy else None
         if self_prediction:
             self.transition = TransitionModel(self.encoder.out_shape, num_actions)
-            self.q_predictor = nn.Linear(hidden, hidden)
-            self.policy_predictor = nn.Linear(hidden, hidden) if config.policy else None
+            self.q_predictor = WideLinear(hidden, hidden)
+            self.policy_predictor = WideLinear(hidden, hidden) if config.policy else None
 
     def draw_noise(self, normal: Draw | None) -> None:
         """Take new noise into the noisy layers, if there are any; None: quieten them."""

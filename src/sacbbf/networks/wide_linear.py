@@ -1,0 +1,79 @@
+"""Linear layers, and their gradients: large ones have faster products on CPUs.
+
+MKL divides one large product among its threads less well than oneDNN, or than itself where each thread has products of
+its own (docs/performance.md). So the layer's output is computed in blocks of its units, and both gradients as 1x1
+convolutions, with what is largest as the image: the weight for the input's gradient, the input for the weight's.
+Small layers and few rows stay with PyTorch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
+
+LARGE = 2**22  # entries of a weight
+ROWS = 32  # rows of an input
+BLOCKS = 8  # of the units, which they divide
+
+
+def in_blocks(x: torch.Tensor, weight: torch.Tensor) -> bool:
+    """Whether the products of an input (..., D) with a weight (D', D) are computed this way."""
+    if weight.numel() < LARGE or len(weight) % BLOCKS or x.numel() < ROWS * weight.shape[1]:
+        return False
+    return x.device.type == "cpu" and not torch.is_autocast_enabled("cpu") and not torch.compiler.is_compiling()
+
+
+def output(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    """Output (N, D') of rows (N, D), with weight (D', D) and bias (D',)."""
+    blocks = weight.view(BLOCKS, -1, weight.shape[1]).transpose(1, 2)  # (blocks, D, D' / blocks)
+    parts = torch.baddbmm(bias.view(BLOCKS, 1, -1), x.expand(BLOCKS, -1, -1), blocks)
+    return parts.transpose(0, 1).reshape(len(x), -1)
+
+
+def input_gradient(grad: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """Gradient of the input (N, D), from the one at the output (N, D')."""
+    return _product(grad, weight)
+
+
+def weight_gradient(grad: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """Gradient of the weight (D', D), from the one at the output (N, D') and the input (N, D)."""
+    return _product(grad.t(), x)
+
+
+def _product(small: torch.Tensor, large: torch.Tensor) -> torch.Tensor:
+    """small (I, J) times large (J, K), as a convolution of one image of J channels and K pixels."""
+    image, kernel = large.reshape(1, len(large), 1, -1), small.reshape(*small.shape, 1, 1)
+    return F.conv2d(image, kernel).reshape(len(small), -1)
+
+
+class _WideLinear(torch.autograd.Function):
+    """(N, D) -> (N, D'), with weight (D', D) and bias (D',)."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x, weight)
+        return output(x, weight, bias)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        grad_x = input_gradient(grad, weight) if ctx.needs_input_grad[0] else None
+        return grad_x, weight_gradient(grad, x), grad.sum(0)
+
+
+class WideLinear(nn.Linear):
+    """A linear layer with a bias, of any size."""
+
+    bias: torch.Tensor
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Map (..., D) to (..., D')."""
+        if not in_blocks(x, self.weight):
+            return F.linear(x, self.weight, self.bias)
+        rows = _WideLinear.apply(x.flatten(0, -2), self.weight, self.bias)  # type: ignore[no-untyped-call]
+        return rows.view(*x.shape[:-1], -1)  # type: ignore[no-any-return]
