@@ -69,8 +69,6 @@ class _WideLinear(torch.autograd.Function):
 class WideLinear(nn.Linear):
     """A linear layer with a bias, of any size."""
 
-    bias: torch.Tensor
-
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Map (..., D) to (..., D')."""
         if not in_blocks(x, self.weight):
