@@ -16,6 +16,7 @@ INPUTS, UNITS = 21, 3 * BLOCKS
 @pytest.fixture(autouse=True)
 def small_layers_count_as_large(monkeypatch):
     monkeypatch.setattr(wide_linear, "LARGE", INPUTS * UNITS)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
 
 
 def pair(inputs: int = INPUTS, units: int = UNITS) -> tuple[WideLinear, nn.Linear]:
@@ -62,15 +63,19 @@ def test_all_arithmetic_is_counted():
 
 
 @pytest.mark.parametrize(
-    ("rows", "inputs", "units", "expected"),
+    ("rows", "inputs", "units", "threads", "expected"),
     [
-        (ROWS, INPUTS, UNITS, True),
-        (ROWS - 1, INPUTS, UNITS, False),  # few rows, as in acting
-        (ROWS, INPUTS - 1, UNITS, False),  # a small weight
-        (ROWS, INPUTS, UNITS + 1, False),  # units that blocks do not divide
+        (ROWS, INPUTS, UNITS, 2, True),
+        (ROWS, INPUTS, UNITS, BLOCKS, True),
+        (ROWS - 1, INPUTS, UNITS, 2, False),  # few rows, as in acting
+        (ROWS, INPUTS - 1, UNITS, 2, False),  # a small weight
+        (ROWS, INPUTS, UNITS + 1, 2, False),  # units that blocks do not divide
+        (ROWS, INPUTS, UNITS, 1, False),  # nothing to divide
+        (ROWS, INPUTS, UNITS, BLOCKS + 1, False),  # threads without a block
     ],
 )
-def test_large_layers_go_in_blocks(monkeypatch, rows, inputs, units, expected):
+def test_large_layers_go_in_blocks(monkeypatch, rows, inputs, units, threads, expected):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     called = []
     monkeypatch.setattr(wide_linear, "output", lambda x, weight, bias: called.append(1) or x @ weight.t() + bias)
     layer, _ = pair(inputs, units)

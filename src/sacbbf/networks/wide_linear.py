@@ -1,9 +1,9 @@
 """Linear layers, and their gradients: large ones have faster products on CPUs.
 
-MKL divides one large product among its threads less well than oneDNN, or than itself where each thread has products of
-its own (docs/performance.md). So the layer's output is computed in blocks of its units, and both gradients as 1x1
-convolutions, with what is largest as the image: the weight for the input's gradient, the input for the weight's.
-Small layers and few rows stay with PyTorch.
+MKL divides one large product among its threads less well than several, or than oneDNN does (docs/performance.md). So
+the output is computed in blocks of units, and both gradients as 1x1 convolutions, with what is largest as the image:
+the weight for the input's gradient, the input for the weight's. Small layers and few rows stay with PyTorch, and so do
+machines with more threads than there are blocks.
 """
 
 from __future__ import annotations
@@ -17,21 +17,23 @@ from torch.nn import functional as F
 
 LARGE = 2**22  # entries of a weight
 ROWS = 32  # rows of an input
-BLOCKS = 8  # of the units, which they divide
+BLOCKS = 4  # of the units, which they divide
 
 
 def in_blocks(x: torch.Tensor, weight: torch.Tensor) -> bool:
-    """Whether the products of an input (..., D) with a weight (D', D) are computed this way."""
-    if weight.numel() < LARGE or len(weight) % BLOCKS or x.numel() < ROWS * weight.shape[1]:
+    """Whether the products of an input (..., D) with a weight (D', D) are computed in blocks."""
+    units, inputs = weight.shape
+    if units * inputs < LARGE or x.numel() < ROWS * inputs or units % BLOCKS:
         return False
-    return x.device.type == "cpu" and not torch.is_autocast_enabled("cpu") and not torch.compiler.is_compiling()
+    plain = not (torch.is_autocast_enabled("cpu") or torch.compiler.is_compiling())
+    return plain and x.device.type == "cpu" and 1 < torch.get_num_threads() <= BLOCKS
 
 
 def output(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
     """Output (N, D') of rows (N, D), with weight (D', D) and bias (D',)."""
     blocks = weight.view(BLOCKS, -1, weight.shape[1]).transpose(1, 2)  # (blocks, D, D' / blocks)
     parts = torch.baddbmm(bias.view(BLOCKS, 1, -1), x.expand(BLOCKS, -1, -1), blocks)
-    return parts.transpose(0, 1).reshape(len(x), -1)
+    return parts.transpose(0, 1).flatten(1)
 
 
 def input_gradient(grad: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
