@@ -83,6 +83,17 @@ def test_large_layers_go_in_blocks(monkeypatch, rows, inputs, units, threads, ex
     assert bool(called) is expected
 
 
+@pytest.mark.parametrize("rows", [2, ROWS])
+def test_an_exported_layer_takes_any_number_of_rows(rows):
+    layer, _ = pair()
+    some = torch.export.Dim("rows", min=1, max=4 * ROWS)
+    x = torch.randn(rows, INPUTS, dtype=torch.float64)
+    exported = torch.export.export(layer, (x,), dynamic_shapes=({0: some},))
+    for other in (3, 2 * ROWS):
+        x = torch.randn(other, INPUTS, dtype=torch.float64)
+        torch.testing.assert_close(exported.module()(x), layer(x), rtol=1e-10, atol=1e-10)
+
+
 def test_without_gradients_nothing_is_kept():
     layer, _ = pair()
     x = torch.randn(ROWS, INPUTS, dtype=torch.float64)

@@ -15,6 +15,8 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from sacbbf.networks.precision import plainly_on_cpu
+
 MANY = 64  # channels, of input and output
 ONE = [1, 1]
 
@@ -47,8 +49,7 @@ def weight_gradient(grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor) -
 
 def by_picture(x: torch.Tensor, weight: torch.Tensor) -> bool:
     """Whether the weight's gradient is computed picture by picture."""
-    on_cpu = x.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
-    return on_cpu and min(weight.shape[:2]) >= MANY and not torch.compiler.is_compiling()
+    return min(weight.shape[:2]) >= MANY and plainly_on_cpu(x.device)
 
 
 def _gradients(

@@ -1,4 +1,4 @@
-"""Whether a pass is computed in reduced precision (autocast), for functions whose gradients are written out.
+"""How a pass is computed: in reduced precision (autocast) or not, for functions whose gradients are written out.
 
 PyTorch casts the inputs of single operations then, and only on their way forward. Such a function has its inputs cast
 as a whole instead, and computes both ways in what it was given.
@@ -17,6 +17,11 @@ def reduced(device: torch.device) -> torch.dtype | None:
     """Return the precision that passes on a device are reduced to at present, if they are."""
     kind = device.type
     return torch.get_autocast_dtype(kind) if kind in DEVICES and torch.is_autocast_enabled(kind) else None
+
+
+def plainly_on_cpu(device: torch.device) -> bool:
+    """Whether passes on a device run on a CPU, in full precision, neither compiled nor exported."""
+    return device.type == "cpu" and reduced(device) is None and not torch.compiler.is_compiling()
 
 
 def in_one_precision(function: Callable[..., torch.Tensor], *tensors: torch.Tensor) -> torch.Tensor:

@@ -15,6 +15,8 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from sacbbf.networks.precision import plainly_on_cpu
+
 LARGE = 2**22  # entries of a weight
 ROWS = 32  # rows of an input
 BLOCKS = 4  # of the units, which they divide
@@ -22,11 +24,9 @@ BLOCKS = 4  # of the units, which they divide
 
 def in_blocks(x: torch.Tensor, weight: torch.Tensor) -> bool:
     """Whether the products of an input (..., D) with a weight (D', D) are computed in blocks."""
-    units, inputs = weight.shape
-    if units * inputs < LARGE or x.numel() < ROWS * inputs or units % BLOCKS:
-        return False
-    plain = not (torch.is_autocast_enabled("cpu") or torch.compiler.is_compiling())
-    return plain and x.device.type == "cpu" and 1 < torch.get_num_threads() <= BLOCKS
+    if weight.numel() < LARGE or len(weight) % BLOCKS or not plainly_on_cpu(x.device):
+        return False  # before the rows are counted: an exported network has any number of them
+    return x.numel() >= ROWS * weight.shape[1] and 1 < torch.get_num_threads() <= BLOCKS
 
 
 def output(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
