@@ -12,6 +12,11 @@ from sacbbf.networks import convolution
 from sacbbf.networks.convolution import MANY, Conv3x3
 
 
+@pytest.fixture(autouse=True)
+def on_amd(monkeypatch):
+    monkeypatch.setattr(convolution, "by_amd", lambda: True)
+
+
 def pair(channels: int, out: int) -> tuple[Conv3x3, nn.Conv2d]:
     torch.manual_seed(0)
     ours = Conv3x3(channels, out).double()
@@ -76,6 +81,13 @@ def test_many_channels_go_picture_by_picture(monkeypatch, channels, out, expecte
     x, grad = (torch.randn(2, size, 4, 4, dtype=torch.float64) for size in (channels, out))
     convolution.weight_gradient(grad, x, layer.weight)
     assert asked == ([] if expected else [(False, True, False)])
+
+
+def test_onednn_is_left_to_it_elsewhere(monkeypatch):
+    x, weight = torch.zeros(1, MANY, 4, 4), torch.zeros(MANY, MANY, 3, 3)
+    assert convolution.by_picture(x, weight)
+    monkeypatch.setattr(convolution, "by_amd", lambda: False)
+    assert not convolution.by_picture(x, weight)
 
 
 def test_without_gradients_nothing_is_kept():

@@ -17,6 +17,7 @@ INPUTS, UNITS = 21, 3 * BLOCKS
 def small_layers_count_as_large(monkeypatch):
     monkeypatch.setattr(wide_linear, "LARGE", INPUTS * UNITS)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    monkeypatch.setattr(wide_linear, "by_amd", lambda: True)
 
 
 def pair(inputs: int = INPUTS, units: int = UNITS) -> tuple[WideLinear, nn.Linear]:
@@ -81,6 +82,12 @@ def test_large_layers_go_in_blocks(monkeypatch, rows, inputs, units, threads, ex
     layer, _ = pair(inputs, units)
     layer(torch.randn(rows, inputs, dtype=torch.float64))
     assert bool(called) is expected
+
+
+def test_mkl_is_left_to_it_elsewhere(monkeypatch):
+    assert wide_linear.in_blocks(torch.zeros(ROWS, INPUTS), torch.zeros(UNITS, INPUTS))
+    monkeypatch.setattr(wide_linear, "by_amd", lambda: False)
+    assert not wide_linear.in_blocks(torch.zeros(ROWS, INPUTS), torch.zeros(UNITS, INPUTS))
 
 
 @pytest.mark.parametrize("rows", [2, ROWS])

@@ -1,9 +1,9 @@
-"""3x3 convolutions, and their gradients: those of many channels have a faster one for the weights on CPUs.
+"""3x3 convolutions, and their gradients: those of many channels have a faster one for the weights on AMD's CPUs.
 
 oneDNN's gradient of the weights runs at a third to two thirds of its convolutions' rate there, whatever the layout.
 From 64 channels on, products of matrices picture by picture are faster: what the kernel's three columns see at each
 place, with the gradient there, once for each of its rows; as many pictures side by side as there are threads
-(docs/performance.md). Fewer channels stay with oneDNN.
+(docs/performance.md). Fewer channels stay with oneDNN, and so do Intel's CPUs, where it is near its convolutions' rate.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from sacbbf.networks.precision import plainly_on_cpu
+from sacbbf.processor import by_amd
 
 MANY = 64  # channels, of input and output
 ONE = [1, 1]
@@ -49,7 +50,7 @@ def weight_gradient(grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor) -
 
 def by_picture(x: torch.Tensor, weight: torch.Tensor) -> bool:
     """Whether the weight's gradient is computed picture by picture."""
-    return min(weight.shape[:2]) >= MANY and plainly_on_cpu(x.device)
+    return min(weight.shape[:2]) >= MANY and plainly_on_cpu(x.device) and by_amd()
 
 
 def _gradients(

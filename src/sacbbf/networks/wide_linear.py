@@ -1,9 +1,9 @@
-"""Linear layers, and their gradients: large ones have faster products on CPUs.
+"""Linear layers, and their gradients: large ones have faster products on AMD's CPUs.
 
-MKL divides one large product among its threads less well than several, or than oneDNN does (docs/performance.md). So
+MKL divides one large product among their threads less well than several, or than oneDNN does (docs/performance.md). So
 the output is computed in blocks of units, and both gradients as 1x1 convolutions, with what is largest as the image:
 the weight for the input's gradient, the input for the weight's. Small layers and few rows stay with PyTorch, and so do
-machines with more threads than there are blocks.
+machines with more threads than there are blocks, and Intel's CPUs, where MKL is faster.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from sacbbf.networks.precision import plainly_on_cpu
+from sacbbf.processor import by_amd
 
 LARGE = 2**22  # entries of a weight
 ROWS = 32  # rows of an input
@@ -24,7 +25,7 @@ BLOCKS = 4  # of the units, which they divide
 
 def in_blocks(x: torch.Tensor, weight: torch.Tensor) -> bool:
     """Whether the products of an input (..., D) with a weight (D', D) are computed in blocks."""
-    if weight.numel() < LARGE or len(weight) % BLOCKS or not plainly_on_cpu(x.device):
+    if weight.numel() < LARGE or len(weight) % BLOCKS or not (plainly_on_cpu(x.device) and by_amd()):
         return False  # before the rows are counted: an exported network has any number of them
     return x.numel() >= ROWS * weight.shape[1] and 1 < torch.get_num_threads() <= BLOCKS
 

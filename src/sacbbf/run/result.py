@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from sacbbf import __version__, games
+from sacbbf import __version__, games, processor
 from sacbbf.run.evaluate import summarise
 from sacbbf.types import EpisodeRecord
 
@@ -33,7 +33,7 @@ def machine(device: str) -> dict[str, Any]:
     """Return what the run was computed on."""
     facts = {
         "system": f"{platform.system()} {platform.machine()}",
-        "cpu": _cpu_name(),
+        "cpu": processor.name(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "device": device,
@@ -64,12 +64,3 @@ def score_fields(records: Sequence[EpisodeRecord], game: str | None) -> dict[str
 def episode_line(record: EpisodeRecord, step: int) -> dict[str, Any]:
     """Return an episode as a line of `episodes.jsonl`; `step` is the environment step it ended with."""
     return {"step": step, **asdict(record)}
-
-
-def _cpu_name() -> str:
-    try:
-        with open("/proc/cpuinfo") as file:  # noqa: PTH123 - a device file, not a path of ours
-            names = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
-    except OSError:
-        names = []
-    return names[0] if names else platform.processor() or "unknown"
