@@ -1,5 +1,7 @@
 """Which windows are drawn, how often, and with which weights."""
 
+from dataclasses import fields
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,6 +10,7 @@ from replay_oracle import episodes, feed, pair
 from scipy.stats import chisquare
 
 from sacbbf.replay import Replay
+from sacbbf.types import Batch
 
 
 def drawn(replay: Replay, n: int, rounds: int, batch_size: int = 16) -> np.ndarray:
@@ -146,6 +149,22 @@ def test_the_same_generator_draws_the_same_batch() -> None:
     one, two, other = (replay.sample(32, 3, 0.9, np.random.default_rng(seed)) for seed in (4, 4, 5))
     assert one.indices.tolist() == two.indices.tolist() != other.indices.tolist()
     assert (one.states == two.states).all()
+
+
+@pytest.mark.parametrize("prioritised", [True, False])
+@pytest.mark.parametrize("behaviour", ["paper", "released"])
+@pytest.mark.parametrize("stack", [1, 4])
+def test_a_drawn_batch_is_the_one_assembled_from_its_steps(stack: int, behaviour: str, prioritised: bool) -> None:
+    replay, oracle = pair(capacity=90, stack=stack, k=5, behaviour=behaviour, prioritised=prioritised)
+    feed(replay, oracle, ("." * 17 + "C" + "." * 14 + "T" + "." * 20 + "L") * 4)
+    generator = np.random.default_rng(0)
+    for n in (10, 3, 1, 12):
+        drawn_batch = replay.sample(32, n, 0.97, generator)
+        assembled = replay.assemble(drawn_batch.indices, n, 0.97)
+        for field in fields(Batch):
+            one, other = getattr(drawn_batch, field.name), getattr(assembled, field.name)
+            np.testing.assert_array_equal(np.asarray(one), np.asarray(other), strict=True, err_msg=field.name)
+        replay.set_priorities(drawn_batch.indices, generator.random(32))
 
 
 @pytest.mark.parametrize("prioritised", [True, False])

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from sacbbf.replay.sum_tree import SumTree
+from sacbbf.replay.sum_tree import ONE_BY_ONE, WHOLE_LEVEL, SumTree
 
 priorities = st.one_of(
     st.just(0.0), st.floats(1e-6, 1e6), st.floats(5e-324, 1e-300), st.floats(1e30, 1e38), st.just(1.0)
@@ -39,6 +39,20 @@ def test_setting_one_leaf_is_setting_an_array_of_one(writes: list[tuple[int, flo
         one.set_one(i, p)
         many.set(np.array([i]), [p])
     assert one.nodes.tolist() == many.nodes.tolist()
+
+
+@pytest.mark.parametrize("capacity", [WHOLE_LEVEL, 2 * WHOLE_LEVEL + 1, 8 * WHOLE_LEVEL])
+def test_a_tree_with_levels_too_large_to_be_summed_as_a_whole(capacity: int) -> None:
+    generator = np.random.default_rng(0)
+    one, many, at_once = SumTree(capacity), SumTree(capacity), SumTree(capacity)
+    for _ in range(30):
+        indices = generator.integers(0, capacity, 32)
+        values = generator.random(32) * 10.0 ** generator.integers(-20, 20, 32)
+        many.set(indices, values)
+        for index, value in zip(indices, values, strict=True):
+            one.set_one(int(index), float(value))
+    at_once.set_all(many.leaves)
+    assert many.nodes.tobytes() == one.nodes.tobytes() == at_once.nodes.tobytes()
 
 
 @settings(max_examples=200, deadline=None)
@@ -76,11 +90,12 @@ def test_find_goes_the_way_of_one_value_at_a_time(values: list[float], fractions
     assert tree.find(wanted).tolist() == [walk(tree, float(value)) for value in wanted]
 
 
-def test_find_turns_away_from_an_empty_half_that_rounding_leads_to() -> None:
+@pytest.mark.parametrize("count", [1, ONE_BY_ONE, ONE_BY_ONE + 1])
+def test_find_turns_away_from_an_empty_half_that_rounding_leads_to(count: int) -> None:
     tree = tree_of([2.8, 0.6, 4.1, 0.0])
-    last = np.array([np.nextafter(tree.total, 0.0)])
-    assert last[0] - (2.8 + 0.6) >= 4.1  # rounded, it lies beyond the last leaf that has a priority
-    assert tree.find(last).tolist() == [2]
+    last = np.nextafter(tree.total, 0.0)
+    assert last - (2.8 + 0.6) >= 4.1  # rounded, it lies beyond the last leaf that has a priority
+    assert tree.find(np.array([0.0] * (count - 1) + [last])).tolist() == [0] * (count - 1) + [2]
 
 
 def test_find_returns_the_leaf_whose_interval_holds_the_value() -> None:

@@ -6,16 +6,25 @@ state s_{t+n}. Indices are step numbers counted from the start of the run, not s
 
 from __future__ import annotations
 
-import operator
-
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from sacbbf.behaviour import PAPER, Behaviour
-from sacbbf.replay.n_step import Ends, cut_short, ends_within, importance_weights, n_step_return, same_episode
-from sacbbf.replay.storage import Ring, check_frame_dtype
-from sacbbf.replay.sum_tree import FLOAT32_MAX, SumTree, check_priorities
+from sacbbf.replay.n_step import (
+    Windows,
+    check_gamma,
+    check_n,
+    cut_short,
+    ends_within,
+    importance_weights,
+    n_step_return,
+    same_episode,
+    state_offsets,
+    step_offsets,
+)
+from sacbbf.replay.storage import Ring, check_frame_dtype, check_sizes, check_step
+from sacbbf.replay.sum_tree import SumTree, check_priorities
 from sacbbf.types import Batch, BoolArray, FloatArray, Frame, IntArray
 
 # Invalid draws are drawn again this often; then all valid windows are listed, in a pass over the ring.
@@ -47,10 +56,11 @@ class Replay:
         `stack` frames make a state, `k` future states come with it. `behaviour` decides between the paper and
         the release.
         """
-        _check_sizes(capacity, tuple(frame_shape), stack, k)
+        check_sizes(capacity, tuple(frame_shape), stack, k)
         self.k = k
         self.behaviour = behaviour
         self.device = torch.device(device)
+        self._on_cpu = self.device.type == "cpu"  # `to` takes its time even where there is nothing to move
         self.ring = Ring(
             capacity=capacity,
             frame_shape=tuple(frame_shape),
@@ -101,7 +111,7 @@ class Replay:
                 f"frame: got {array.dtype} of shape {array.shape}, "
                 f"must be {self.ring.frame_dtype} of shape {self.ring.frame_shape}"
             )
-        _check_step(action, reward)
+        check_step(action, reward)
         slot = self.ring.append(array, action, reward, terminated, truncated, life_lost)
         if self.tree is not None:
             self.tree.set_one(slot, self._max_priority)
@@ -124,18 +134,8 @@ class Replay:
         n + k + 1 further steps before the write head, and skips the first stack - 1 steps of a run.
         """
         t = _as_steps(indices)
-        _check_n(n)
-        rules, ring = self.behaviour, self.ring
-        if rules.window_n is None:
-            window, reach = n, max(n, self.k)
-        else:
-            window = max(n, rules.window_n)
-            reach = window + self.k + 1
-        valid = (t >= ring.oldest) & (t + reach < ring.steps_added) & (ring.stack_starts(t) >= ring.oldest)
-        if rules.skip_first_steps:
-            valid &= t >= ring.stack - 1
-        valid &= ~cut_short(ring.ends(t + np.arange(window)[:, None]))
-        return valid
+        check_n(n)
+        return self._judge(self._look_up(t, n), n)
 
     def valid_indices(self, n: int) -> IntArray:
         """All steps at which a window for n may start, in order. A pass over the whole ring."""
@@ -150,15 +150,15 @@ class Replay:
         """
         if batch_size < 1:
             raise ValueError(f"batch_size: got {batch_size}, must be at least 1")
-        _check_n(n)
-        _check_gamma(gamma)
-        return self.assemble(self._draw_valid(batch_size, n, generator), n, gamma)
+        check_n(n)
+        check_gamma(gamma)
+        return self._assemble(self._draw_valid(batch_size, n, generator), n, gamma)
 
     def states(self, indices: npt.ArrayLike) -> torch.Tensor:
         """States (B, stack * C, ...) at the stored steps `indices` (B,), on the batches' device."""
         t = _as_steps(indices)
         self._check_stored(t, 0)
-        return self.ring.stacks(t[None], self.ring.stack_starts(t)[None])[0].to(self.device)
+        return self.ring.stacks(self.ring.slots(t)[None], own_starts=True)[0].to(self.device)
 
     def assemble(self, indices: npt.ArrayLike, n: int, gamma: float) -> Batch:
         """The batch of windows for n that start at steps `indices` (B,).
@@ -167,37 +167,18 @@ class Replay:
         affair: here a truncation inside is passed over, and overwritten frames of a stack are zero.
         """
         t = _as_steps(indices)
-        _check_n(n)
-        _check_gamma(gamma)
-        rules, ring = self.behaviour, self.ring
+        check_n(n)
+        check_gamma(gamma)
         if t.size == 0:
             raise ValueError("indices: got no steps, must be at least one")
-        self._check_stored(t, max(n - rules.bootstrap_lag, n - 1, self.k))
-
-        steps = t + np.arange(max(n, self.k + 1))[:, None]  # (max(n, k + 1), B): those of the window and the futures
-        slots, ends = ring.slots(steps), ring.ends(steps)
-        states_at = np.concatenate([steps[: self.k + 1], (t + n - rules.bootstrap_lag)[None]])  # (k + 2, B)
-        seen_from = states_at if rules.stack_per_state else np.broadcast_to(t, states_at.shape)
-        terminal = ends.terminal[:n]
-        rewards = ring.rewards[slots[:n]].astype(np.float64)  # (n, B)
-        same = same_episode(Ends(*(flags[: self.k + 1] for flags in ends)), exact=rules.exact_spr_mask)  # (k + 1, B)
-        return Batch(
-            states=ring.stacks(states_at, ring.stack_starts(seen_from)).to(self.device),
-            actions=self._to_tensor(ring.actions[slots[: self.k + 1]].astype(np.int64)),
-            return_n=self._to_tensor(n_step_return(rewards, terminal, gamma).astype(np.float32)),
-            discount_n=torch.full((len(t),), gamma**n, dtype=torch.float32, device=self.device),
-            done=self._to_tensor(ends_within(terminal, rules.bootstrap_lag)),
-            same_episode=self._to_tensor(same[1:].astype(np.float32)),
-            weights=self._to_tensor(importance_weights(self.priorities(t)).astype(np.float32)),
-            bootstrap_step=n - rules.bootstrap_lag,
-            indices=t,
-        )
+        self._check_stored(t, max(n - self.behaviour.bootstrap_lag, n - 1, self.k))
+        return self._assemble(self._look_up(t, n), n, gamma)
 
     def priorities(self, indices: npt.ArrayLike) -> FloatArray:
         """Priorities of the stored steps `indices` (B,) -> (B,); all one if replay is uniform."""
         t = _as_steps(indices)
         self._check_stored(t, 0)
-        return np.ones(len(t)) if self.tree is None else self.tree.get(self.ring.slots(t))
+        return self._priorities_in(self.ring.slots(t))
 
     def set_priorities(self, indices: npt.ArrayLike, priorities: npt.ArrayLike) -> None:
         """Gives steps `indices` (B,) new `priorities` (B,); where a step comes twice, its last one stays.
@@ -208,28 +189,81 @@ class Replay:
         values = check_priorities(priorities)
         if values.shape != t.shape:
             raise ValueError(f"priorities: got shape {values.shape}, must be that of indices {t.shape}")
-        if t.size and not (t.min() >= 0 and t.max() < self.steps_added):
-            raise ValueError(f"indices: got {t.min()} to {t.max()}, must be steps 0 to {self.steps_added - 1}")
-        stored = t >= self.oldest
-        if self.tree is None or not stored.any():
+        if t.size == 0:
             return
-        self.tree.set(self.ring.slots(t[stored]), values[stored])
-        self._max_priority = max(self._max_priority, float(values[stored].max()))
+        first, last = t.min(), t.max()
+        if not (first >= 0 and last < self.steps_added):
+            raise ValueError(f"indices: got {first} to {last}, must be steps 0 to {self.steps_added - 1}")
+        if self.tree is None or last < self.oldest:
+            return
+        if first < self.oldest:
+            stored = t >= self.oldest
+            t, values = t[stored], values[stored]
+        self.tree.set_known(self.ring.slots(t), values)
+        self._max_priority = max(self._max_priority, float(values.max()))
 
-    def _draw_valid(self, batch_size: int, n: int, generator: np.random.Generator) -> IntArray:
-        """Steps (batch_size,) of valid windows: draws, redraws of what is invalid, then an exact draw."""
+    def _look_up(self, t: IntArray, n: int) -> Windows:
+        """The windows for n that start at `t` (B,), stored or not; the rows of steps not stored mean nothing."""
+        rules = self.behaviour
+        rows = max(n, n - rules.bootstrap_lag + 1, self.k + 1, rules.window_n or 0)
+        slots = self.ring.slots(t + step_offsets(rows))
+        return Windows(t, slots, self.ring.ends_in(slots))
+
+    def _judge(self, windows: Windows, n: int) -> BoolArray:
+        """`is_valid` of windows that have been looked up for n -> (B,)."""
+        rules, ring, t = self.behaviour, self.ring, windows.t
+        if rules.window_n is None:
+            window, reach = n, max(n, self.k)
+        else:
+            window = max(n, rules.window_n)
+            reach = window + self.k + 1
+        # A stack starts at t or before, so that where its start is stored t is too.
+        valid = (t < ring.steps_added - reach) & (ring.stack_starts(t, windows.slots[0]) >= ring.oldest)
+        if rules.skip_first_steps:
+            valid &= t >= ring.stack - 1
+        valid &= ~cut_short(windows.ends.first(window))
+        return valid
+
+    def _assemble(self, windows: Windows, n: int, gamma: float) -> Batch:
+        """`assemble` of windows that have been looked up for n, and whose steps are all stored."""
+        rules, ring = self.behaviour, self.ring
+        t, slots, ends = windows
+        bootstrap_step = n - rules.bootstrap_lag
+        state_slots = slots.take(state_offsets(self.k, bootstrap_step), axis=0)  # (k + 2, B)
+        terminal = ends.terminal[:n]
+        rewards = ring.rewards[slots[:n]].astype(np.float64)  # (n, B)
+        same = same_episode(ends.first(self.k + 1), exact=rules.exact_spr_mask)  # (k + 1, B)
+        return Batch(
+            states=ring.stacks(state_slots, own_starts=rules.stack_per_state).to(self.device),
+            actions=self._to_tensor(ring.actions[slots[: self.k + 1]].astype(np.int64)),
+            return_n=self._to_tensor(n_step_return(rewards, terminal, gamma).astype(np.float32)),
+            discount_n=torch.full((len(t),), gamma**n, dtype=torch.float32, device=self.device),
+            done=self._to_tensor(ends_within(terminal, rules.bootstrap_lag)),
+            same_episode=self._to_tensor(same[1:].astype(np.float32)),
+            weights=self._to_tensor(importance_weights(self._priorities_in(slots[0])).astype(np.float32)),
+            bootstrap_step=bootstrap_step,
+            indices=t,
+        )
+
+    def _priorities_in(self, slots: IntArray) -> FloatArray:
+        """Priorities of `slots` (B,) -> (B,); all one if replay is uniform."""
+        return np.ones(len(slots)) if self.tree is None else self.tree.get_known(slots)
+
+    def _draw_valid(self, batch_size: int, n: int, generator: np.random.Generator) -> Windows:
+        """`batch_size` valid windows: draws, redraws of what is invalid, then an exact draw."""
         if len(self) == 0 or (self.tree is not None and self.tree.total == 0.0):
-            return self._draw_exactly(batch_size, n, generator)
+            return self._look_up(self._draw_exactly(batch_size, n, generator), n)
         t = self._draw(batch_size, generator, stratified=True)
-        for _ in range(REDRAW_ROUNDS):
-            invalid = np.flatnonzero(~self.is_valid(t, n))
+        for redraws in range(REDRAW_ROUNDS + 1):
+            windows = self._look_up(t, n)
+            invalid = (~self._judge(windows, n)).nonzero()[0]
             if invalid.size == 0:
-                return t
-            t[invalid] = self._draw(invalid.size, generator, stratified=False)
-        invalid = np.flatnonzero(~self.is_valid(t, n))
-        if invalid.size:
-            t[invalid] = self._draw_exactly(invalid.size, n, generator)
-        return t
+                return windows
+            if redraws < REDRAW_ROUNDS:
+                t[invalid] = self._draw(invalid.size, generator, stratified=False)
+            else:
+                t[invalid] = self._draw_exactly(invalid.size, n, generator)
+        return self._look_up(t, n)
 
     def _draw(self, count: int, generator: np.random.Generator, *, stratified: bool) -> IntArray:
         if self.tree is None:
@@ -260,39 +294,8 @@ class Replay:
             )
 
     def _to_tensor(self, array: npt.NDArray[np.generic]) -> torch.Tensor:
-        return torch.from_numpy(array).to(self.device)
-
-
-def _check_sizes(capacity: int, frame_shape: tuple[int, ...], stack: int, k: int) -> None:
-    if stack < 1:
-        raise ValueError(f"stack: got {stack}, must be at least 1")
-    if k < 0:
-        raise ValueError(f"k: got {k}, must be at least 0")
-    if capacity < stack + k + 2:
-        raise ValueError(f"capacity: got {capacity}, must be at least stack + k + 2 = {stack + k + 2}")
-    if len(frame_shape) not in (1, 3) or min(frame_shape) < 1:
-        raise ValueError(f"frame_shape: got {frame_shape}, must be (C, H, W) or (D,), each at least 1")
-
-
-def _check_step(action: int, reward: float) -> None:
-    try:
-        number = operator.index(action)
-    except TypeError:
-        number = -1
-    if not 0 <= number <= np.iinfo(np.int32).max:
-        raise ValueError(f"action: got {action}, must be an integer of at least 0")
-    if not abs(reward) <= FLOAT32_MAX:
-        raise ValueError(f"reward: got {reward}, must be a finite float32")
-
-
-def _check_n(n: int) -> None:
-    if n < 1:
-        raise ValueError(f"n: got {n}, must be at least 1")
-
-
-def _check_gamma(gamma: float) -> None:
-    if not 0.0 < gamma <= 1.0:
-        raise ValueError(f"gamma: got {gamma}, must be above 0 and at most 1")
+        tensor = torch.from_numpy(array)
+        return tensor if self._on_cpu else tensor.to(self.device)
 
 
 def _as_steps(indices: npt.ArrayLike) -> IntArray:

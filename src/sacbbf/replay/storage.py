@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import operator
+
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from sacbbf.replay.n_step import Ends, combine_ends
+from sacbbf.replay.sum_tree import FLOAT32_MAX
 from sacbbf.types import BoolArray, Frame, IntArray
 
 TORCH_DTYPES: dict[np.dtype[np.generic], torch.dtype] = {
@@ -25,6 +28,30 @@ def check_frame_dtype(frame_dtype: npt.DTypeLike) -> np.dtype[np.generic]:
     if dtype not in TORCH_DTYPES:
         raise ValueError(f"frame_dtype: got {frame_dtype}, must be uint8, bool or float32")
     return dtype
+
+
+def check_sizes(capacity: int, frame_shape: tuple[int, ...], stack: int, k: int) -> None:
+    """Raises ValueError unless a ring of these sizes can hold a window."""
+    if stack < 1:
+        raise ValueError(f"stack: got {stack}, must be at least 1")
+    if k < 0:
+        raise ValueError(f"k: got {k}, must be at least 0")
+    if capacity < stack + k + 2:
+        raise ValueError(f"capacity: got {capacity}, must be at least stack + k + 2 = {stack + k + 2}")
+    if len(frame_shape) not in (1, 3) or min(frame_shape) < 1:
+        raise ValueError(f"frame_shape: got {frame_shape}, must be (C, H, W) or (D,), each at least 1")
+
+
+def check_step(action: int, reward: float) -> None:
+    """Raises ValueError unless a step's action and reward can be stored."""
+    try:
+        number = operator.index(action)
+    except TypeError:
+        number = -1
+    if not 0 <= number <= np.iinfo(np.int32).max:
+        raise ValueError(f"action: got {action}, must be an integer of at least 0")
+    if not abs(reward) <= FLOAT32_MAX:
+        raise ValueError(f"reward: got {reward}, must be a finite float32")
 
 
 class Ring:
@@ -107,20 +134,31 @@ class Ring:
 
     def ends(self, steps: IntArray) -> Ends:
         """What the flags stored at `steps` (any shape) come to."""
-        return combine_ends(*self.flags.take(self.slots(steps), axis=1))
+        return self.ends_in(self.slots(steps))
 
-    def stack_starts(self, steps: IntArray) -> IntArray:
-        """The first step whose frame belongs to the stack of each of `steps`, of any shape."""
-        return steps - self.history[self.slots(steps)]
+    def ends_in(self, slots: IntArray) -> Ends:
+        """What the flags stored in `slots` (any shape) come to."""
+        return combine_ends(*self.flags.take(slots, axis=1))
 
-    def stacks(self, steps: IntArray, starts: IntArray) -> torch.Tensor:
-        """Stacked states at `steps` (T, B), zero before `starts` (T, B) -> (T, B, stack * C, ...).
+    def stack_starts(self, steps: IntArray, slots: IntArray) -> IntArray:
+        """The first step whose frame belongs to the stack of each of `steps`, in `slots`; of any one shape."""
+        return steps - self.history[slots]
 
-        Frames that the ring has overwritten are zero as well, rather than those of a much later step.
+    def stacks(self, slots: IntArray, *, own_starts: bool) -> torch.Tensor:
+        """Stacked states of the steps stored in `slots` (T, B) -> (T, B, stack * C, ...).
+
+        A stack is zero before its start: each state's own, or the start seen from row 0. Frames that the ring
+        has overwritten are zero as well, rather than those of a much later step.
         """
-        members = steps[..., None] + np.arange(1 - self.stack, 1)  # (T, B, stack), oldest first
-        kept = members >= np.maximum(starts, self.oldest)[..., None]
-        rows = np.where(kept, self.slots(members), self.capacity)
+        rows = slots if self.stack == 1 else self._stack_rows(slots, own_starts)
         index = torch.from_numpy(rows.reshape(-1)).to(self.frames.device)
         channels = self.stack * self.frame_shape[0]
-        return self.frames.index_select(0, index).reshape(*steps.shape, channels, *self.frame_shape[1:])
+        return self.frames.index_select(0, index).reshape(*slots.shape, channels, *self.frame_shape[1:])
+
+    def _stack_rows(self, slots: IntArray, own_starts: bool) -> IntArray:
+        """Rows of `frames` that make the stacks of `slots` (T, B) -> (T, B, stack), oldest first."""
+        steps = self.steps(slots)
+        starts = self.stack_starts(steps, slots) if own_starts else self.stack_starts(steps[:1], slots[:1])
+        members = steps[..., None] + np.arange(1 - self.stack, 1)  # (T, B, stack)
+        kept = members >= np.maximum(starts, self.oldest)[..., None]
+        return np.where(kept, self.slots(members), self.capacity)

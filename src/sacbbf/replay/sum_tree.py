@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from functools import lru_cache
+
 import numpy as np
 import numpy.typing as npt
 
@@ -10,13 +13,18 @@ from sacbbf.types import FloatArray, IntArray
 # Priorities come from float32 losses. The bound keeps the sum of 2^30 of them far from float64's infinity.
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 
+# Levels of up to so many nodes are summed as a whole: a call of NumPy costs more than these additions.
+WHOLE_LEVEL = 512
+# Up to so many values are followed down one by one: for these, a call of NumPy at every turn costs more.
+ONE_BY_ONE = 8
+
 
 def check_priorities(values: npt.ArrayLike) -> FloatArray:
     """Returns `values` as float64; ValueError if one is negative, NaN, infinite or beyond float32."""
     priorities = np.asarray(values, dtype=np.float64)
-    bad = ~((priorities >= 0.0) & (priorities <= FLOAT32_MAX))
-    if bad.any():
-        raise ValueError(f"priorities: got {priorities[bad].flat[0]}, must be finite, from 0 to {FLOAT32_MAX:.3g}")
+    good = (priorities >= 0.0) & (priorities <= FLOAT32_MAX)
+    if np.count_nonzero(good) < good.size:
+        raise ValueError(f"priorities: got {priorities[~good].flat[0]}, must be finite, from 0 to {FLOAT32_MAX:.3g}")
     return priorities
 
 
@@ -24,7 +32,7 @@ class SumTree:
     """`capacity` leaves of float64 priority; node i is the sum of nodes 2i and 2i + 1, node 1 the total.
 
     Parents are always recomputed from both children, never by differences, so rounding does not pile up.
-    Every call costs one pass over the depth of the tree.
+    Every call costs one pass over the depth of the tree; batches being small, what counts is NumPy's calls.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -34,6 +42,12 @@ class SumTree:
         self._depth = (capacity - 1).bit_length()
         self._first_leaf = 1 << self._depth  # leaves beyond the capacity stay at zero for ever
         self.nodes: FloatArray = np.zeros(2 * self._first_leaf)
+        # Left children, right children and parents of every level, as views: the lowest level comes first.
+        self._levels = [
+            (self.nodes[2 * size : 4 * size : 2], self.nodes[2 * size + 1 : 4 * size : 2], self.nodes[size : 2 * size])
+            for size in (1 << level for level in range(self._depth - 1, -1, -1))
+        ]
+        self._whole_levels = [level for level in self._levels if len(level[2]) <= WHOLE_LEVEL]
 
     @property
     def total(self) -> float:
@@ -53,33 +67,42 @@ class SumTree:
     def set_all(self, values: npt.ArrayLike) -> None:
         """Give all leaves new priorities (capacity,); sums come out as if they had been set one by one."""
         self.leaves[:] = check_priorities(values)
-        for level in range(self._depth - 1, -1, -1):
-            first = 1 << level
-            children = self.nodes[2 * first : 4 * first]
-            self.nodes[first : 2 * first] = children[0::2] + children[1::2]
+        for left, right, parents in self._levels:
+            np.add(left, right, out=parents)
 
     def get(self, indices: IntArray) -> FloatArray:
         """Priorities of the leaves `indices` (B,)."""
-        return self.nodes[self._nodes_of(indices)]
+        return self.get_known(self._checked(indices))
+
+    def get_known(self, leaves: IntArray) -> FloatArray:
+        """`get` for leaves (B,) that are known to be some of the tree's."""
+        return self.nodes[leaves + self._first_leaf]
 
     def set(self, indices: IntArray, values: npt.ArrayLike) -> None:
         """Sets leaves `indices` (B,) to `values` (B,); where an index comes twice, its last value stays."""
         priorities = check_priorities(values)
-        node = self._nodes_of(indices)
-        if priorities.shape != node.shape:
-            raise ValueError(f"priorities: got shape {priorities.shape}, must be that of indices {node.shape}")
+        leaves = self._checked(indices)
+        if priorities.shape != leaves.shape:
+            raise ValueError(f"priorities: got shape {priorities.shape}, must be that of indices {leaves.shape}")
+        self.set_known(leaves, priorities)
+
+    def set_known(self, leaves: IntArray, priorities: FloatArray) -> None:
+        """`set` for leaves (B,) and priorities (B,) that have been checked."""
+        node = leaves + self._first_leaf
         self.nodes[node] = priorities  # NumPy assigns in order, so the last duplicate wins
         nodes, left, right = self.nodes, self.nodes[0::2], self.nodes[1::2]  # children of node i: left[i], right[i]
-        for _ in range(self._depth):
+        for _ in range(self._depth - len(self._whole_levels)):
             node >>= 1
             nodes[node] = left[node] + right[node]
+        for left, right, parents in self._whole_levels:  # sums of what did not change come out as they were
+            np.add(left, right, out=parents)
 
     def set_one(self, index: int, value: float) -> None:
         """`set` for a single leaf, without the cost of arrays: every stored step takes this path."""
         if not 0.0 <= value <= FLOAT32_MAX:
             check_priorities([value])
         if not 0 <= index < self.capacity:
-            self._nodes_of(np.array([index]))
+            self._checked(np.array([index]))
         nodes = self.nodes
         node = self._first_leaf + index
         nodes[node] = value
@@ -95,44 +118,66 @@ class SumTree:
         wanted = np.array(values, dtype=np.float64)
         if wanted.size and not (wanted.min() >= 0.0 and wanted.max() < self.total):
             raise ValueError(f"values: got {wanted.min()} to {wanted.max()}, must be in [0, {self.total})")
-        node = self._descend(wanted)
-        empty = self.nodes[node] == 0.0
-        if empty.any():
-            node[empty] = self._descend(wanted[empty], turning=True)
-        return node - self._first_leaf
+        return self._find_known(wanted)
 
-    def _descend(self, wanted: FloatArray, turning: bool = False) -> IntArray:
-        """Leaf nodes (B,) of `wanted` (B,); `turning`: away from halves that are empty."""
-        rest, node = wanted.copy(), np.ones(wanted.shape, dtype=np.int64)
+    def _find_known(self, wanted: FloatArray) -> IntArray:
+        """`find` for values (B,) that are known to be in [0, total)."""
+        if len(wanted) <= ONE_BY_ONE:
+            node = np.array([self._descend_turning(value) for value in wanted.tolist()], dtype=np.int64)
+        else:
+            node = self._descend(wanted)
+            for empty in (self.nodes[node] == 0.0).nonzero()[0]:
+                node[empty] = self._descend_turning(float(wanted[empty]))
+        node -= self._first_leaf
+        return node
+
+    def _descend(self, wanted: FloatArray) -> IntArray:
+        """Leaf nodes (B,) of `wanted` (B,); a leaf may be empty."""
+        nodes, rest, node = self.nodes, wanted.copy(), np.ones(wanted.shape, dtype=np.int64)
         for _ in range(self._depth):
-            node <<= 1
-            left = self.nodes[node]
+            node += node
+            left = nodes[node]
             go_right = rest >= left
-            if turning:
-                go_right &= self.nodes[node + 1] > 0.0
             rest -= left * go_right
             node += go_right
         return node
 
+    def _descend_turning(self, wanted: float) -> int:
+        """Leaf node of one value, turning away from halves that are empty: `_descend`'s, unless that is empty."""
+        nodes, rest, node = self.nodes, wanted, 1
+        for _ in range(self._depth):
+            node += node
+            left = nodes.item(node)
+            if rest >= left and nodes.item(node + 1) > 0.0:
+                rest -= left
+                node += 1
+        return node
+
     def stratified(self, batch: int, generator: np.random.Generator) -> IntArray:
         """`batch` leaves in rising order, one drawn in each of `batch` equal slices of the total."""
-        return self._find_fractions((np.arange(batch) + generator.random(batch)) / batch)
+        return self._find_fractions((_slices(batch) + generator.random(batch)) / batch)
 
     def proportional(self, batch: int, generator: np.random.Generator) -> IntArray:
         """`batch` independent draws in proportion to priority."""
         return self._find_fractions(generator.random(batch))
 
     def _find_fractions(self, fractions: FloatArray) -> IntArray:
-        if self.total == 0.0:
+        total = self.total
+        if total == 0.0:
             raise ValueError("priorities: got all zero, must hold at least one above zero to draw from")
         # Rounding can carry a fraction just under 1 up to the total itself, which belongs to no leaf.
-        return self.find(np.minimum(fractions * self.total, np.nextafter(self.total, 0.0)))
+        return self._find_known(np.minimum(fractions * total, math.nextafter(total, 0.0)))
 
-    def _nodes_of(self, indices: IntArray) -> IntArray:
+    def _checked(self, indices: IntArray) -> IntArray:
         leaves = np.array(indices, dtype=np.int64)
         if leaves.size and not (leaves.min() >= 0 and leaves.max() < self.capacity):
             raise ValueError(
                 f"indices: got {leaves.min()} to {leaves.max()}, must be between 0 and {self.capacity - 1}"
             )
-        leaves += self._first_leaf
         return leaves
+
+
+@lru_cache(maxsize=8)  # a run draws batches of one size
+def _slices(batch: int) -> FloatArray:
+    """The numbers of `batch` slices, (batch,)."""
+    return np.arange(batch, dtype=np.float64)
