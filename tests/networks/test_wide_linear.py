@@ -85,9 +85,9 @@ def test_large_layers_go_in_blocks(monkeypatch, rows, inputs, units, threads, ex
 
 
 def test_mkl_is_left_to_it_elsewhere(monkeypatch):
-    assert wide_linear.in_blocks(torch.zeros(ROWS, INPUTS), torch.zeros(UNITS, INPUTS))
+    assert wide_linear.in_blocks(torch.zeros(ROWS, INPUTS), UNITS, INPUTS)
     monkeypatch.setattr(wide_linear, "by_amd", lambda: False)
-    assert not wide_linear.in_blocks(torch.zeros(ROWS, INPUTS), torch.zeros(UNITS, INPUTS))
+    assert not wide_linear.in_blocks(torch.zeros(ROWS, INPUTS), UNITS, INPUTS)
 
 
 @pytest.mark.parametrize("rows", [2, ROWS])

@@ -6,7 +6,6 @@ a single call. Whether gradients are kept is the caller's to say.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -36,20 +35,12 @@ def online_pass(network: AgentNetwork, latent: torch.Tensor, actions: torch.Tens
 
     Projections of s_t and of all k predicted latents go through one matrix product per branch.
     """
-    steps = actions.shape[0]
     latents = network.roll_out(latent, actions)  # (k + 1, B, D)
-    q_now, q_later = _per_step(network.q_features, latents)  # (1, B, D), (k, B, D)
-    q_logits = network.q_logits(q_now.squeeze(0))
-    predictions = [network.q_predictor(q_later)] if steps else []
-    policy_logits = None
-    if network.policy_head is not None:
-        policy_now, policy_later = _per_step(network.policy_features, latents)
-        policy_logits = network.policy_logits(policy_now.squeeze(0)).float()
-        if steps:
-            assert network.policy_predictor is not None
-            predictions.append(network.policy_predictor(policy_later))
-    prediction = torch.stack(predictions).float() if predictions else None
-    return OnlinePass(q_logits.float(), policy_logits, prediction)
+    (q_features, *policy_features), prediction = network.read_out(latents)
+    policy_logits = network.policy_logits(policy_features[0]).float() if policy_features else None
+    return OnlinePass(
+        network.q_logits(q_features).float(), policy_logits, None if prediction is None else prediction.float()
+    )
 
 
 def target_pass(network: AgentNetwork, states: torch.Tensor, size: int, steps: int, row: int) -> TargetPass:
@@ -77,15 +68,3 @@ def next_policy_logits(network: AgentNetwork, latent: torch.Tensor) -> torch.Ten
 def next_q_logits(network: AgentNetwork, latent: torch.Tensor) -> torch.Tensor:
     """Atom logits (B, A, N) at s_{t+n}, from its latent (B, D)."""
     return network.q_logits(network.q_features(latent)).float()
-
-
-def _per_step(
-    branch: Callable[[torch.Tensor], torch.Tensor], latents: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Features of latents (1 + k, B, D) in one product: of the first step (1, B, D), and of the others (k, B, D).
-
-    A split, unlike two slices, sends its gradient back in one concatenation.
-    """
-    features = branch(latents.flatten(0, 1)).view(*latents.shape[:2], -1)
-    now, later = features.split([1, latents.shape[0] - 1])  # type: ignore[no-untyped-call]
-    return now, later

@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 from sacbbf.config import NetworkConfig
 from sacbbf.constants import number
+from sacbbf.networks.branches import read_branches
 from sacbbf.networks.encoders import GridEncoder, flatten, make_encoder
 from sacbbf.networks.grid_encoding import encode_grids
 from sacbbf.networks.latent_model import TransitionModel
@@ -81,6 +82,24 @@ class AgentNetwork(nn.Module):
         if actions.shape[0] == 0:
             return flatten(latent).unsqueeze(0)
         return self.transition(latent, actions, self.renormalize)  # type: ignore[no-any-return]
+
+    def read_out(self, latents: torch.Tensor) -> tuple[list[torch.Tensor], torch.Tensor | None]:
+        """What the branches make of latents (k + 1, N, D): the Q branch's first, then the policy's, if there is one.
+
+        The projections (N, hidden) of the first step, and predictions (V, k, N, hidden) of the others' projections,
+        if there are others.
+        """
+        projections = [each for each in (self.q_projection, self.policy_projection) if each is not None]
+        if latents.shape[0] == 1:
+            return [project(latents[0]) for project in projections], None
+        predictors = [each for each in (self.q_predictor, self.policy_predictor) if each is not None]
+        branches = list(zip(projections, predictors, strict=True))
+        if not any(isinstance(project, NoisyLinear) for project in projections):
+            prediction, features = read_branches(latents, branches)
+            return features, prediction
+        found = [project(latents.flatten(0, 1)).unflatten(0, latents.shape[:2]) for project in projections]
+        later = [predict(each[1:]) for each, (_, predict) in zip(found, branches, strict=True)]
+        return [each[0] for each in found], torch.stack(later)
 
     def q_features(self, latent: torch.Tensor) -> torch.Tensor:
         """The Q branch's projection (N, hidden) of latents (N, ...), before its relu."""

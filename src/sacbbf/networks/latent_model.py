@@ -150,7 +150,7 @@ class TransitionModel(nn.Module):
         added = self._added(by_action, first.bias).index_select(0, actions.flatten())
         added = added.view(*actions.shape, -1)  # (k, N, D)
         tensors = (flatten(latent), added, weight0, weight1, bias1)
-        return in_one_precision(lambda *cast: _RollOut.apply(*cast, shape, renormalize), *tensors)  # type: ignore[no-untyped-call]
+        return in_one_precision(lambda *cast: _RollOut.apply(*cast, shape, renormalize), *tensors)  # type: ignore[no-any-return, no-untyped-call]
 
     def _added(self, by_action: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
         """What each action adds to the first layer's output, bias included: (A, D)."""

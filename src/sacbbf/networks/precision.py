@@ -7,8 +7,11 @@ as a whole instead, and computes both ways in what it was given.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import torch
+
+Answer = TypeVar("Answer")  # a tensor or several
 
 DEVICES = ("cpu", "cuda", "mps")  # that know autocast
 
@@ -24,7 +27,7 @@ def plainly_on_cpu(device: torch.device) -> bool:
     return device.type == "cpu" and reduced(device) is None and not torch.compiler.is_compiling()
 
 
-def in_one_precision(function: Callable[..., torch.Tensor], *tensors: torch.Tensor) -> torch.Tensor:
+def in_one_precision(function: Callable[..., Answer], *tensors: torch.Tensor) -> Answer:
     """Call a function of tensors, which are cast first where precision is reduced, and no operation of it casts any."""
     device = tensors[0].device
     dtype = reduced(device)

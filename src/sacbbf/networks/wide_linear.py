@@ -23,27 +23,38 @@ ROWS = 32  # rows of an input
 BLOCKS = 4  # of the units, which they divide
 
 
-def in_blocks(x: torch.Tensor, weight: torch.Tensor) -> bool:
-    """Whether the products of an input (..., D) with a weight (D', D) are computed in blocks."""
-    if weight.numel() < LARGE or len(weight) % BLOCKS or not (plainly_on_cpu(x.device) and by_amd()):
+def in_blocks(rows: torch.Tensor, units: int, inputs: int) -> bool:
+    """Whether products of a layer's weight (units, inputs) with rows (..., inputs) or (..., units) go in blocks."""
+    if units * inputs < LARGE or units % BLOCKS or not (plainly_on_cpu(rows.device) and by_amd()):
         return False  # before the rows are counted: an exported network has any number of them
-    return x.numel() >= ROWS * weight.shape[1] and 1 < torch.get_num_threads() <= BLOCKS
+    return rows.numel() >= ROWS * rows.shape[-1] and 1 < torch.get_num_threads() <= BLOCKS
 
 
-def output(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-    """Output (N, D') of rows (N, D), with weight (D', D) and bias (D',)."""
+def output(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
+    """Output (N, D') of rows (N, D), with weight (D', D) and bias (D',), in `out` if given."""
+    if not in_blocks(x, *weight.shape):
+        return torch.addmm(bias, x, weight.t(), out=out)
     blocks = weight.view(BLOCKS, -1, weight.shape[1]).transpose(1, 2)  # (blocks, D, D' / blocks)
-    parts = torch.baddbmm(bias.view(BLOCKS, 1, -1), x.expand(BLOCKS, -1, -1), blocks)
-    return parts.transpose(0, 1).flatten(1)
+    parts = torch.baddbmm(bias.view(BLOCKS, 1, -1), x.expand(BLOCKS, -1, -1), blocks).transpose(0, 1)
+    return parts.flatten(1) if out is None else out.view(parts.shape).copy_(parts).flatten(1)
 
 
-def input_gradient(grad: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """Gradient of the input (N, D), from the one at the output (N, D')."""
-    return _product(grad, weight)
+def input_gradient(
+    grad: torch.Tensor, weight: torch.Tensor, out: torch.Tensor | None = None, onto: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Gradient of the input (N, D), from the one at the output (N, D'): in `out` if given, or added to `onto`."""
+    if not in_blocks(grad, *weight.shape):
+        return torch.mm(grad, weight, out=out) if onto is None else onto.addmm_(grad, weight)
+    found = _product(grad, weight)
+    if onto is not None:
+        return onto.add_(found)
+    return found if out is None else out.copy_(found)
 
 
 def weight_gradient(grad: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     """Gradient of the weight (D', D), from the one at the output (N, D') and the input (N, D)."""
+    if not in_blocks(x, grad.shape[1], x.shape[1]):
+        return torch.mm(grad.t(), x)
     return _product(grad.t(), x)
 
 
@@ -74,7 +85,7 @@ class WideLinear(nn.Linear):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Map (..., D) to (..., D')."""
-        if not in_blocks(x, self.weight):
+        if not in_blocks(x, *self.weight.shape):
             return F.linear(x, self.weight, self.bias)
         rows = _WideLinear.apply(x.flatten(0, -2), self.weight, self.bias)  # type: ignore[no-untyped-call]
         return rows.view(*x.shape[:-1], -1)  # type: ignore[no-any-return]
