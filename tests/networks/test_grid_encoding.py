@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch.nn import functional as F
 
 from sacbbf.config import NetworkConfig
-from sacbbf.networks import AgentNetwork, build_network
+from sacbbf.networks import AgentNetwork, build_network, grid_encoding
 from sacbbf.networks.encoders import flatten
 
 CPU = torch.device("cpu")
@@ -46,6 +47,20 @@ def test_the_states_that_do_not_learn_change_no_gradient():
         latent, _ = network.encode_both(first, grids(4, seed))
         gradients.append(torch.autograd.grad(latent.square().sum(), list(network.encoder.parameters())))
     torch.testing.assert_close(*gradients, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("size", [(7, 6), (10, 10), (5, 3), (1, 2), (4, 1)])
+@pytest.mark.parametrize("as_matrix", [True, False])
+def test_gradient_at_the_input_of_a_strided_convolution(monkeypatch, size, as_matrix):
+    monkeypatch.setattr(grid_encoding, "SHORT_ROWS", 10_000 if as_matrix else 0)
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(3, 4, *size, dtype=torch.float64, generator=generator, requires_grad=True)
+    weight = torch.randn(5, 4, 3, 3, dtype=torch.float64, generator=generator)
+    answer = F.conv2d(x, weight, stride=2, padding=1)
+    grad = torch.randn(answer.shape, dtype=torch.float64, generator=generator)
+    (wanted,) = torch.autograd.grad((answer * grad).sum(), x)
+    found = grid_encoding.input_gradient(flatten(grad), x.detach(), weight)
+    torch.testing.assert_close(found, wanted)
 
 
 @pytest.mark.parametrize(

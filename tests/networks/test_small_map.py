@@ -7,7 +7,7 @@ from torch.nn import functional as F
 from sacbbf.config import NetworkConfig
 from sacbbf.networks import build_network
 from sacbbf.networks.encoders import flatten
-from sacbbf.networks.small_map import SmallMap
+from sacbbf.networks.small_map import SmallMap, Taps
 
 SHAPES = [(8, 5, 5), (3, 4, 2), (2, 1, 6), (1, 1, 1)]
 
@@ -33,7 +33,7 @@ def test_planes_are_what_a_convolution_makes_of_constant_ones(shape):
     weight, bias = torch.randn(shape[0], 3, 3, 3), torch.randn(shape[0])
     ones = torch.eye(3)[:, :, None, None].expand(-1, -1, *shape[1:])
     wanted = flatten(F.conv2d(ones, weight, bias, padding=1))
-    torch.testing.assert_close(SmallMap(*shape).planes(weight, bias), wanted)
+    torch.testing.assert_close(Taps(*shape[1:]).planes(weight, bias), wanted)
 
 
 def test_a_network_has_its_tables_filled_and_does_not_save_them():
@@ -42,7 +42,8 @@ def test_a_network_has_its_tables_filled_and_does_not_save_them():
     network = build_network(
         config, (6, 10, 10), 4, self_prediction=True, device=torch.device("cpu"), generator=generator
     )
-    found, wanted = network.transition.small_map, SmallMap(8, 5, 5)
-    for name, table in wanted.named_buffers():
-        assert torch.equal(getattr(found, name), table), name
-    assert not any("small_map" in name for name in network.state_dict())
+    transition = network.transition
+    for found, wanted in ((transition.small_map, SmallMap(8, 5, 5)), (transition.taps, Taps(5, 5))):
+        for name, table in wanted.named_buffers():
+            assert torch.equal(getattr(found, name), table), name
+    assert not any("small_map" in name or "taps" in name for name in network.state_dict())

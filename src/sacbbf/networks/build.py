@@ -10,7 +10,7 @@ from torch import nn
 from sacbbf.config import NetworkConfig
 from sacbbf.networks.agent_network import AgentNetwork
 from sacbbf.networks.noisy import NoisyLinear
-from sacbbf.networks.small_map import SmallMap
+from sacbbf.networks.small_map import SmallMap, Taps
 from sacbbf.networks.twin_network import TwinNetwork
 
 Network = AgentNetwork | TwinNetwork
@@ -53,7 +53,7 @@ def build_network(
         network = lay_out(config, obs_shape, num_actions, self_prediction=self_prediction).to(torch.float32)
     network.to_empty(device=device)
     for module in network.modules():
-        if isinstance(module, SmallMap):
+        if isinstance(module, SmallMap | Taps):
             module.lay_down()
     for parameter in network.parameters():
         if parameter.dim() == 4:  # convolutions are fastest in this layout, on CPU and GPU alike

@@ -2,11 +2,13 @@
 
 An update encodes s_t with gradient and s_{t+n} without. For grids a layer takes as long to call as to compute, so both
 go through it together; the encoder and the latent's rescaling are one function, whose gradient is written out and knows
-only the first states.
+only the first states. The strided convolution's gradient at its input is a product of two of its rows with a matrix
+for two of the input's, which is faster than oneDNN's as long as the rows are short.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import torch
@@ -17,6 +19,7 @@ from sacbbf.networks.encoders import GridEncoder, flatten, images
 from sacbbf.networks.renormalize import extremes, rescale, rescale_gradient
 
 ONE, TWO, NONE = [1, 1], [2, 2], [0, 0]
+SHORT_ROWS = 512  # entries of two of a grid's rows up to which a matrix is faster
 
 
 def encode_grids(encoder: GridEncoder, grids: torch.Tensor, learning: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -59,9 +62,11 @@ class _Encoding(torch.autograd.Function):
     def backward(ctx: Any, grad: torch.Tensor, unused: None) -> tuple[torch.Tensor | None, ...]:
         weight0, weight1, scaled, grids, hidden, rows, low, high, scale = ctx.saved_tensors
         grad = rescale_gradient(grad, scaled, scale, *extremes(rows, low, high, scale))
-        grad1 = images(_through_relu(grad, rows), ctx.shape)
-        back, *grads1 = _gradients(grad1, hidden, weight1, TWO, into_input=True)
-        _, *grads0 = _gradients(_through_relu(back, hidden), grids, weight0, ONE, into_input=False)
+        grad1 = _through_relu(grad, rows)  # (N, D)
+        maps = images(grad1, ctx.shape)
+        grad0 = _through_relu(input_gradient(grad1, hidden, weight1), hidden)
+        grads0 = _gradients(grad0, grids, weight0, ONE, 1), grad0.sum((0, 2, 3))
+        grads1 = _gradients(maps, hidden, weight1, TWO, 1), maps.sum((0, 2, 3))
         return None, *grads0, *grads1, None
 
 
@@ -70,10 +75,47 @@ def _through_relu(grad: torch.Tensor, answer: torch.Tensor) -> torch.Tensor:
 
 
 def _gradients(
-    grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, stride: list[int], *, into_input: bool
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Gradients of a padded 3x3 convolution's input (if wanted), weight and bias, from the one at its output."""
-    found: tuple[torch.Tensor, torch.Tensor, torch.Tensor] = torch.ops.aten.convolution_backward.default(
-        grad, x, weight, [weight.shape[0]], stride, ONE, ONE, False, NONE, 1, (into_input, True, True)
+    grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, stride: list[int], which: int
+) -> torch.Tensor:
+    """The gradient of a padded 3x3 convolution's input (`which` = 0) or weight (1), from the one at its output."""
+    wanted = (which == 0, which == 1, False)
+    return torch.ops.aten.convolution_backward.default(  # type: ignore[no-any-return]
+        grad, x, weight, None, stride, ONE, ONE, False, NONE, 1, wanted
+    )[which]
+
+
+def input_gradient(grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """Gradient of the input (N, C, H, W) of a 3x3 convolution with stride 2, from the one at its output as rows (N, D').
+
+    The weight is (C', C, 3, 3), and the output has ceil(H / 2) rows of ceil(W / 2) places.
+    """
+    count, channels, height, width = x.shape
+    out, down, across = weight.shape[0], -(-height // 2), -(-width // 2)
+    if 2 * width * channels > SHORT_ROWS:
+        return _gradients(images(grad, (out, down, across)), x, weight, TWO, 0)
+    row = across * out  # entries of an output's row
+    padded = F.pad(grad, (0, row))  # a row of zeros below the last
+    pairs = padded.as_strided((down, count, 2 * row), (row, padded.shape[1], 1))  # each row with the one below it
+    entries = _entries(width, channels, out, grad.device)
+    matrix = F.pad(weight.flatten(), (1, 0)).index_select(0, entries).view(2 * row, -1)
+    found = grad.new_empty(count, down, 2 * width * channels)
+    torch.bmm(pairs, matrix.expand(down, -1, -1), out=found.transpose(0, 1))
+    return found.view(count, 2 * down, width, channels)[:, :height].permute(0, 3, 1, 2)
+
+
+@cache
+@torch.inference_mode(False)
+def _entries(width: int, channels: int, out: int, device: torch.device) -> torch.Tensor:
+    """Which weight, counted from 1, stands in each entry of a matrix from two rows of the output to two of the input.
+
+    0: none. Both are in channels-last order. The input's row i of the two (0 or 1) is read by the output's row j with
+    the kernel's row i - 2 j + 1, and likewise for columns.
+    """
+    across = -(-width // 2)
+    sizes = (2, across, out, 2, width, channels)
+    j, column, unit, i, place, channel = torch.meshgrid(
+        *(torch.arange(size, device=device) for size in sizes), indexing="ij"
     )
-    return found
+    down, right = i - 2 * j + 1, place - 2 * column + 1
+    number = ((unit * channels + channel) * 3 + down) * 3 + right + 1
+    return torch.where((down >= 0) & (right >= 0) & (right <= 2), number, 0).flatten()

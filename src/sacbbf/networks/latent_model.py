@@ -22,7 +22,7 @@ from sacbbf.networks import convolution
 from sacbbf.networks.encoders import flatten, images
 from sacbbf.networks.precision import in_one_precision
 from sacbbf.networks.renormalize import extremes, rescale, rescale_gradient
-from sacbbf.networks.small_map import SmallMap
+from sacbbf.networks.small_map import SmallMap, Taps
 
 Shape = tuple[int, ...]  # of one latent: (C, H, W) or (D,)
 
@@ -132,6 +132,7 @@ class TransitionModel(nn.Module):
         kind, make = ("conv", convolution.Conv3x3) if len(self.shape) == 3 else ("linear", nn.Linear)
         self.add_module(f"{kind}0", make(width + num_actions, width))
         self.add_module(f"{kind}1", make(width, width))
+        self.taps = Taps(*self.shape[1:]) if len(self.shape) == 3 else None
         small = len(self.shape) == 3 and math.prod(self.shape) <= SMALL_MAP
         self.small_map = SmallMap(width, *self.shape[1:]) if small else None
 
@@ -155,10 +156,4 @@ class TransitionModel(nn.Module):
     def _added(self, by_action: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
         """What each action adds to the first layer's output, bias included: (A, D)."""
         assert bias is not None
-        if len(self.shape) == 1:
-            return by_action.t() + bias
-        if self.small_map is not None:
-            return self.small_map.planes(by_action, bias)
-        planes = torch.eye(self.num_actions, dtype=by_action.dtype, device=by_action.device)[:, :, None, None]
-        planes = planes.expand(-1, -1, *self.shape[1:]).contiguous(memory_format=torch.channels_last)
-        return flatten(F.conv2d(planes, by_action, bias, padding=1))
+        return by_action.t() + bias if self.taps is None else self.taps.planes(by_action, bias)
