@@ -85,7 +85,7 @@ def _gradients(
 
 
 def input_gradient(grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """Gradient of the input (N, C, H, W) of a 3x3 convolution with stride 2, from the one at its output as rows (N, D').
+    """Gradient of the input (N, C, H, W) of a 3x3 convolution with stride 2, from rows (N, D') of that at its output.
 
     The weight is (C', C, 3, 3), and the output has ceil(H / 2) rows of ceil(W / 2) places.
     """
