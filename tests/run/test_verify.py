@@ -84,7 +84,12 @@ def decay_through_the_gradient(learner: Learner, patch: Patch) -> None:
 
 
 def relu_on_predictor_input(learner: Learner, patch: Patch) -> None:
-    learner.online.q_predictor.register_forward_pre_hook(lambda module, args: (F.relu(args[0]),))
+    def mutated(latents, branches):
+        features = [project(latents) for project, _ in branches]
+        later = [predict(F.relu(found[1:])) for found, (_, predict) in zip(features, branches, strict=True)]
+        return torch.stack(later), [found[0] for found in features]
+
+    patch.setattr(agent_network, "read_branches", mutated)
 
 
 def predictor_on_the_target_side(learner: Learner, patch: Patch) -> None:
@@ -182,7 +187,14 @@ def no_variance_reduction(learner: Learner, patch: Patch) -> None:
 
 
 def policy_gradient_not_reaching_the_encoder(learner: Learner, patch: Patch) -> None:
-    learner.online.policy_projection.register_forward_pre_hook(lambda module, args: (args[0].detach(),))
+    real = agent_network.read_branches
+
+    def mutated(latents, branches):
+        q_prediction, q_features = real(latents, branches[:1])
+        policy_prediction, policy_features = real(latents.detach(), branches[1:])
+        return torch.cat((q_prediction, policy_prediction)), q_features + policy_features
+
+    patch.setattr(agent_network, "read_branches", mutated)
 
 
 def no_importance_weight_on_spr(learner: Learner, patch: Patch) -> None:
