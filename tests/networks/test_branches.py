@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from sacbbf.networks import wide_linear
 from sacbbf.networks.branches import read_branches
@@ -43,6 +44,19 @@ def test_outputs_and_gradients_are_those_of_the_layers(monkeypatch, count, in_bl
         found.append([prediction, *features, latents.grad, *parameters])
     for ours, theirs in zip(*found, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-10)
+
+
+def test_all_arithmetic_is_counted():
+    """As much as that of the layers one by one."""
+    counts = []
+    for read in (read_branches, one_by_one):
+        latents, branches = make(2)
+        with FlopCounterMode(display=False) as counter:
+            prediction, features = read(latents, branches)
+            (prediction.sum() + sum(found.sum() for found in features)).backward()
+        counts.append(counter.get_total_flops())
+    rows = (STEPS + 1) * SIZE * INPUTS * UNITS + STEPS * SIZE * UNITS * UNITS  # of a projection and its predictor
+    assert counts == [2 * 3 * 2 * rows] * 2
 
 
 def test_a_branch_that_no_loss_reads_has_no_gradient():

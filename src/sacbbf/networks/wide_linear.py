@@ -44,7 +44,9 @@ def input_gradient(
 ) -> torch.Tensor:
     """Gradient of the input (N, D), from the one at the output (N, D'): in `out` if given, or added to `onto`."""
     if not in_blocks(grad, *weight.shape):
-        return torch.mm(grad, weight, out=out) if onto is None else onto.addmm_(grad, weight)
+        if onto is None:
+            return torch.mm(grad, weight, out=out)
+        return torch.addmm(onto, grad, weight, out=onto)  # not `addmm_`, which PyTorch's counter does not see
     found = _product(grad, weight)
     if onto is not None:
         return onto.add_(found)
