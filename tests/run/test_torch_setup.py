@@ -10,12 +10,14 @@ import torch
 from sacbbf.run.settings import RunConfig
 from sacbbf.run.torch_setup import torch_set_up
 from sacbbf.run.train import _Run
+from sacbbf.subnormals import flushed
 from toys import change, run_quietly, toy_config
 
 
 def facts():
-    """Threads, precision of matrix products, whether convolutions may use TF32."""
-    return torch.get_num_threads(), torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+    """Threads, precision of matrix products, whether convolutions may use TF32, whether subnormal numbers are zero."""
+    precision = torch.get_float32_matmul_precision()
+    return torch.get_num_threads(), precision, torch.backends.cudnn.allow_tf32, flushed()
 
 
 def config_with(threads: int, precision: str = "float32") -> RunConfig:
@@ -38,10 +40,10 @@ def before():
 @pytest.mark.parametrize(
     ("threads", "precision", "expected"),
     [
-        (2, "float32", (2, "highest", False)),
-        (0, "float32", (3, "highest", False)),
-        (1, "tf32", (1, "high", True)),
-        (1, "bf16", (1, "high", True)),
+        (2, "float32", (2, "highest", False, True)),
+        (0, "float32", (3, "highest", False, True)),
+        (1, "tf32", (1, "high", True, True)),
+        (1, "bf16", (1, "high", True, True)),
     ],
 )
 def test_a_configuration_holds_meanwhile(threads, precision, expected, before):
@@ -60,5 +62,5 @@ def test_a_run_computes_so_and_leaves_no_trace(before, hurried, tmp_path, monkey
     seen, carry_out = [], _Run.carry_out
     monkeypatch.setattr(_Run, "carry_out", lambda self: (seen.append(facts()), carry_out(self))[1])
     run_quietly(config_with(2), tmp_path / "run")
-    assert seen == [(2, "highest", False)]
+    assert seen == [(2, "highest", False, True)]
     assert facts() == before

@@ -33,6 +33,7 @@ from sacbbf.run.display import Display
 from sacbbf.run.records import write_json
 from sacbbf.run.result import machine, versions
 from sacbbf.run.settings import check_compiler, resolve_device
+from sacbbf.subnormals import flushing
 
 ROUNDS: dict[SizeName, int] = {"paper": 7, "laptop": 20, "tiny": 20}
 PER_ROUND: dict[SizeName, int] = {"paper": 1, "laptop": 5, "tiny": 40}  # updates
@@ -112,7 +113,7 @@ class Figures:
 def measure(size: SizeName, device: torch.device, repeats: int, compiled: bool = False) -> Figures:
     """Measure everything, with a progress display."""
     load = WORKLOADS[size]
-    with Display(Console(stderr=True), None) as display:
+    with Display(Console(stderr=True), None) as display, flushing():
         subjects = make_subjects(size, device, compiled)
         display.begin("updates", repeats + WARM_UPS)
         rounds = measure_updates(subjects, device, repeats, PER_ROUND[size], display.advance)

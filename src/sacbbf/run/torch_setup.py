@@ -1,4 +1,4 @@
-"""How PyTorch computes while a run, or an agent of one, is at work: threads and precision."""
+"""How PyTorch computes while a run, or an agent of one, is at work: threads, precision, numbers next to zero."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import torch
 
 from sacbbf.run.settings import RunConfig
+from sacbbf.subnormals import flushing
 
 
 @contextmanager
@@ -20,7 +21,8 @@ def torch_set_up(config: RunConfig) -> Iterator[None]:
         torch.set_num_threads(config.threads or threads)
         torch.set_float32_matmul_precision("highest" if exact else "high")
         torch.backends.cudnn.allow_tf32 = not exact
-        yield
+        with flushing():
+            yield
     finally:
         torch.set_num_threads(threads)
         torch.set_float32_matmul_precision(precision)
