@@ -45,12 +45,12 @@ SIZES: dict[SizeName, Size] = {
         threads=0,
     ),
     "laptop": Size(
-        summary="84x84 games on a CPU: Nature CNN at half width, 256 units, replay ratio 1",
+        summary="84x84 games on a CPU: Nature CNN with a smaller last layer, 256 units, replay ratio 1",
         encoders={"image": "centred-nature", "grid": "grid", "vector": "mlp"},
         steps=20_000,
         threads=0,
         changes={
-            "network": {"width_scale": 0.5, "hidden_dim": 256},
+            "network": {"width_scale": 1.0, "hidden_dim": 256},
             "optimiser": {"learning_rate": 1e-3},
             # Ten thousand updates are few for values to spread: n and gamma take as many as the paper's to their ends.
             "schedule": {"replay_ratio": 1, "cycle": 50_000, "beta_start": 0.05, "beta_final_updates": 20_000},

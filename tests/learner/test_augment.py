@@ -6,7 +6,7 @@ import torch
 from scipy import stats
 
 from sacbbf.behaviour import PAPER, RELEASED
-from sacbbf.learner.augment import PAD, augment, brightness, grids_to_float, random_shift, to_float
+from sacbbf.learner.augment import PAD, Inputs, augment, brightness, can_merge, grids_to_float, random_shift, to_float
 from sacbbf.learner.noise import Noise
 
 SIDE = 2 * PAD + 1  # smallest side whose centre pixel tells every offset apart
@@ -129,13 +129,38 @@ def test_intensity_factor_is_clipped_at_two_deviations():
     torch.testing.assert_close(brightness(normal), torch.tensor([0.9, 0.9, 0.95, 1.0, 1.05, 1.1, 1.1]))
 
 
+def planes_together(images):
+    """The same images, all first channels together in memory, then all second ones."""
+    return images.transpose(0, 1).contiguous().transpose(0, 1)
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 5])
+def test_planes_that_lie_together_are_shifted_alike(channels):
+    images = random_images(81, channels, 12, 13)
+    together = planes_together(images)
+    assert can_merge(together) == (2 <= channels <= 4)
+    assert not can_merge(images) or channels == 1
+    expected = pad_and_crop(images.numpy(), ALL_OFFSETS.numpy())
+    for each in (images, together):
+        shifted = random_shift(each, ALL_OFFSETS)
+        assert np.array_equal(shifted.numpy(), expected)
+        assert shifted.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_only_bytes_in_memory_are_merged():
+    images = planes_together(random_images(3, 4, 12, 12))
+    assert can_merge(images)
+    assert not can_merge(images.float())
+    assert not can_merge(images.to("meta"))
+
+
 # --- both ---------------------------------------------------------------------------------------------------
 
 
 def test_augment_shifts_then_scales_then_brightens():
     images = random_images(81, 4, 12, 13)
     normals = torch.linspace(-3.0, 3.0, 81)
-    augmented = augment(images, ScriptedNoise(ALL_OFFSETS, normals))
+    augmented = augment(images, ScriptedNoise(ALL_OFFSETS, normals)).multiplied()
     factor = 1.0 + 0.05 * np.clip(normals.double().numpy(), -2.0, 2.0)
     expected = pad_and_crop(images.numpy(), ALL_OFFSETS.numpy()) / 255.0 * factor[:, None, None, None]
     np.testing.assert_allclose(augmented.numpy(), expected, rtol=1e-6)
@@ -150,7 +175,7 @@ def recover_draws(count, seed=0, crop_extra=PAPER.crop_extra, channels=4):
     index = torch.arange(SIDE, dtype=torch.uint8)
     images = torch.full((count, channels, SIDE, SIDE), 255, dtype=torch.uint8)
     images[:, 0], images[:, 1] = index[:, None], index[None, :]
-    augmented = augment(images, noise(seed), crop_extra).double()
+    augmented = augment(images, noise(seed), crop_extra).multiplied().double()
     white = augmented[:, 2:].flatten(1)
     factor = white[:, 0]
     assert torch.equal(white, factor[:, None].expand_as(white)), "frames of a state differ in intensity"
@@ -193,7 +218,7 @@ def test_intensity_draws_are_a_clipped_normal():
 
 def test_the_same_seed_draws_the_same():
     images = random_images(16, 4, 20, 20)
-    first, again, other = (augment(images, noise(seed)) for seed in (5, 5, 6))
+    first, again, other = (augment(images, noise(seed)).multiplied() for seed in (5, 5, 6))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
 
@@ -202,8 +227,19 @@ def test_the_same_seed_draws_the_same():
 def test_stored_images_are_left_alone(dtype):
     images = random_images(8, 4, 12, 12, dtype=dtype)
     before = images.clone()
-    augment(images, noise())
+    augment(images, noise()).multiplied()
     assert torch.equal(images, before)
+
+
+def test_rows_of_inputs():
+    images = random_images(8, 4, 12, 12)
+    whole, inputs = augment(images, noise()).multiplied(), augment(images, noise())
+    for rows in ((0, 3), (3, 5), (5, None)):
+        states, factors = inputs.rows(*rows)
+        assert torch.equal(states * factors[:, None, None, None], whole[slice(*rows)])
+    plain = Inputs(images)
+    assert plain.rows(2, 4)[1] is None and torch.equal(plain.rows(2, 4)[0], images[2:4])
+    assert plain.multiplied() is images
 
 
 @pytest.mark.parametrize("shape", [(3, 6, 10, 10), (1, 1, 4, 5), (2, 4, 1, 1)])

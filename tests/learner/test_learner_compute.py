@@ -43,9 +43,9 @@ def shared_and_apart(n: int) -> tuple[list[float], list[int]]:
         learner = make_learner(loss={"augment": False})
         real = learner.target.encode
 
-        def counting(obs, real=real):
+        def counting(obs, factors=None, real=real):
             encoded.append(obs.shape[0])
-            return real(obs)
+            return real(obs, factors)
 
         learner.target.encode = counting  # type: ignore[method-assign]
         batch = make_replay().sample(BATCH, n, 0.99, np.random.default_rng(0))

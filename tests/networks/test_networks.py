@@ -84,9 +84,9 @@ def test_same_convolution_equals_explicit_padding(size):
         ("impala", (3, 50, 37), 1.0, (32, 7, 5)),
         ("nature", (4, 84, 84), 1.0, (64, 11, 11)),
         ("nature", (4, 84, 84), 0.5, (32, 11, 11)),
-        ("centred-nature", (4, 84, 84), 0.5, (32, 9, 9)),
-        ("centred-nature", (3, 43, 44), 1.0, (64, 3, 4)),
-        ("centred-nature", (3, 16, 100), 1.0, (64, 3, 11)),
+        ("centred-nature", (4, 84, 84), 1.0, (32, 9, 9)),
+        ("centred-nature", (3, 43, 44), 0.5, (16, 3, 4)),
+        ("centred-nature", (3, 16, 100), 1.0, (32, 3, 11)),
         ("grid", (6, 10, 10), 1.0, (8, 5, 5)),
         ("grid", (4, 9, 10), 2.0, (16, 5, 5)),
         ("mlp", (4,), 2.0, (128,)),
@@ -110,6 +110,24 @@ def test_a_centred_encoder_sees_pictures_less_their_mean(layout, sides):
     torch.testing.assert_close(encoder(pictures + 0.3), latents, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(latents, layer_by_layer("centred-nature", encoder, pictures), rtol=1e-4, atol=1e-5)
     assert torch.equal(pictures, before) and not torch.allclose(encoder(1.5 * pictures), latents, rtol=1e-2)
+
+
+@pytest.mark.parametrize("sides", [(52, 45), (36, 30)])  # the second is padded
+def test_a_centred_encoder_multiplies_pictures_itself(sides):
+    encoder = build(NetworkConfig("centred-nature", 0.25, 8), (2, *sides)).encoder.double()
+    torch.nn.init.constant_(encoder.conv0.bias, 0.1)
+    pictures = 255.0 * torch.rand(3, 2, *sides, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    factors = torch.tensor([0.004, 0.005, 0.006], dtype=torch.float64)
+    found, gradients = [], []
+    for latent in (encoder(pictures, factors), encoder(pictures * factors[:, None, None, None])):
+        found.append(latent)
+        weights = torch.arange(latent.numel()).view(latent.shape).sin()
+        gradients.append(torch.autograd.grad((weights * latent).sum(), [*encoder.parameters()]))
+    torch.testing.assert_close(*found)
+    torch.testing.assert_close(*gradients)
+    with torch.no_grad():
+        torch.testing.assert_close(encoder(pictures, factors), found[0])
+    assert found[0].min() == 0 < found[0].max()
 
 
 def test_a_centred_encoder_tells_pictures_apart_that_share_a_background():

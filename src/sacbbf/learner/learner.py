@@ -14,7 +14,7 @@ from sacbbf.behaviour import BEHAVIOURS
 from sacbbf.config import AgentConfig
 from sacbbf.errors import RunFailed
 from sacbbf.learner import losses, objective, sac_discrete, schedules
-from sacbbf.learner.augment import augment, grids_to_float, to_float
+from sacbbf.learner.augment import Inputs, augment, grids_to_float, to_float
 from sacbbf.learner.batches import check_batch, split
 from sacbbf.learner.noise import Noise
 from sacbbf.learner.optimiser import Descent, MovingAverage
@@ -155,12 +155,16 @@ class Learner:
         row = self._bootstrap_row(batch)
         with self.timer("augmentation"):
             used = batch.states[: max(row, self.spr_steps) + 1]
-            states = self.prepare(used)  # (rows * B, ...)
+            inputs = self.prepare(used)  # (rows * B, ...)
+            if not self.online.takes_factors:
+                inputs = Inputs(inputs.multiplied())
         loss = self.config.loss
         latent_t, latent_n = None, None
         if self._encodes_together():
             with self.timer("forward"):
-                latent_t, latent_n = self.online.encode_both(states[:size], states[row * size : (row + 1) * size])
+                latent_t, latent_n = self.online.encode_both(
+                    inputs.states[:size], inputs.states[row * size : (row + 1) * size]
+                )
         self._draw_noise(self.target, self.online)
         gumbel = self._gumbel(size, loss.backup == "sampled")
         with self.timer("target passes"):
@@ -168,7 +172,7 @@ class Learner:
                 self.online,
                 self.target,
                 latent_n,
-                states,
+                inputs,
                 batch,
                 row=row,
                 steps=self.spr_steps,
@@ -183,7 +187,7 @@ class Learner:
             return self._make_loss(
                 self.online,
                 latent_t,
-                states[:size],
+                inputs.rows(0, size),
                 batch,
                 goal,
                 steps=self.spr_steps,
@@ -196,7 +200,8 @@ class Learner:
 
     def _compute_twin(self, online: TwinNetwork, target: TwinNetwork, batch: Batch) -> tuple[torch.Tensor, Terms]:
         with self.timer("augmentation"):
-            states = self.prepare(batch.states)  # (2 * B, ...): no future states without self-prediction
+            # (2 * B, ...): no future states without self-prediction
+            states = self.prepare(batch.states).multiplied()
         with self.timer("forward"), objective.precision(self.bf16, self.device):
             return self._compute_sac_discrete(online, target, states, batch, self.config.loss.target_entropy)
 
@@ -207,12 +212,12 @@ class Learner:
         self.descent.restart()
         self.updates_since_reset = 0
 
-    def prepare(self, states: torch.Tensor) -> torch.Tensor:
+    def prepare(self, states: torch.Tensor) -> Inputs:
         """Network inputs ((k + 2) * B, ...) from a batch's stored states (k + 2, B, ...)."""
         flat = states.flatten(0, 1)
         if self.config.loss.augment and flat.dim() == 4:
             return augment(flat, self.noise, self.behaviour.crop_extra)
-        return grids_to_float(flat) if flat.dtype == torch.bool and flat.dim() == 4 else to_float(flat)
+        return Inputs(grids_to_float(flat) if flat.dtype == torch.bool and flat.dim() == 4 else to_float(flat))
 
     # --- parts of an update ---
 

@@ -14,6 +14,7 @@ import torch
 from sacbbf.config import LossConfig
 from sacbbf.constants import number
 from sacbbf.learner import losses
+from sacbbf.learner.augment import Inputs
 from sacbbf.learner.passes import next_policy_logits, next_q_logits, online_pass, target_pass
 from sacbbf.learner.terms import Terms
 from sacbbf.networks import AgentNetwork
@@ -41,7 +42,7 @@ def make_goal(
     online: AgentNetwork,
     target: AgentNetwork,
     latent_n: torch.Tensor | None,
-    states: torch.Tensor,
+    inputs: Inputs,
     batch: Batch,
     *,
     row: int,
@@ -51,17 +52,17 @@ def make_goal(
     gumbel: torch.Tensor | None,
     bf16: bool,
 ) -> Goal:
-    """Return the goal of a batch from its states as network inputs (rows * B, ...), the bootstrap state in `row`.
+    """Return the goal of a batch from its states as network inputs, rows * B, the bootstrap state in `row`.
 
     `latent_n` (B, D) is what the online network makes of that one, if it has been encoded; `steps` is SPR's k, 0
     without it. A backup that samples draws its action with `gumbel` (B, A).
     """
     size = batch.return_n.shape[0]
     logits, action, chooser = None, None, None
-    with precision(bf16, states.device):
-        ahead = target_pass(target, states[size:], size, steps, row - 1)
+    with precision(bf16, batch.return_n.device):
+        ahead = target_pass(target, *inputs.rows(size), size, steps, row - 1)
         if latent_n is None and (loss.backup != "greedy" or loss.double):
-            latent_n = flatten(online.encode(states[row * size : (row + 1) * size]))
+            latent_n = flatten(online.encode(*inputs.rows(row * size, (row + 1) * size)))
         if latent_n is not None and loss.backup != "greedy":
             logits = next_policy_logits(online, latent_n)
         elif latent_n is not None:
@@ -86,7 +87,7 @@ def make_goal(
 def make_loss(
     online: AgentNetwork,
     latent_t: torch.Tensor | None,
-    state_t: torch.Tensor,
+    input_t: tuple[torch.Tensor, torch.Tensor | None],
     batch: Batch,
     goal: Goal,
     *,
@@ -99,11 +100,11 @@ def make_loss(
 ) -> tuple[torch.Tensor, Terms]:
     """Return the loss to minimise, with its graph, and everything it was made of, without.
 
-    `state_t` (B, ...) is s_t as network input, `latent_t` (B, D) its latent, if it has been encoded. A policy gradient
-    that samples draws its action with `gumbel` (B, A).
+    `input_t` is s_t as network input (B, ...) and its factors (B,), `latent_t` (B, D) its latent, if it has been
+    encoded. A policy gradient that samples draws its action with `gumbel` (B, A).
     """
-    with precision(bf16, state_t.device):
-        latent = flatten(online.encode(state_t)) if latent_t is None else latent_t
+    with precision(bf16, batch.return_n.device):
+        latent = flatten(online.encode(*input_t)) if latent_t is None else latent_t
         now = online_pass(online, latent, batch.actions[:steps])
     taken = losses.select(now.q_logits, batch.actions[0])  # (B, N)
     distributional = atoms.numel() > 1

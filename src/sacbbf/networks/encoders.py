@@ -17,6 +17,7 @@ class Encoder(nn.Module):
     """Observation -> latent."""
 
     out_shape: tuple[int, ...]  # of a latent: (C, H, W) or (D,)
+    takes_factors = False  # whether `forward` takes factors (N,) that the observations are still to be multiplied by
 
 
 def same_padding(size: int, kernel: int, stride: int) -> tuple[int, int]:
@@ -127,34 +128,47 @@ class NatureEncoder(Encoder):
 
 
 class CentredNatureEncoder(Encoder):
-    """The Nature CNN of pictures less their mean, each over all its entries; 84x84 pixels become a map of 9x9.
+    """The Nature CNN of pictures less their mean, each over all its entries; 84x84 pixels become 9x9 places.
 
     Pictures of a game share most of their light, and a small network takes them for one until it has learned that the
-    rest is what matters. This takes the common part away from the start. The two layers with strides are not padded,
-    as in DQN, which makes a smaller map than `NatureEncoder`'s 11x11, and all that follows cheaper.
+    rest is what matters. This takes the common part away from the start. All that follows is cheaper than with
+    `NatureEncoder`: the two layers with strides are not padded, as in DQN, which makes 9x9 places and not 11x11, and
+    the last layer has half as many channels.
     """
 
+    takes_factors = True
     smallest = 36  # pixels of a side, of which three are left; smaller pictures are padded to it
 
     def __init__(self, in_shape: Sequence[int], width_scale: float) -> None:
         super().__init__()
-        widths = [scaled(width, width_scale) for width in (32, 64, 64)]
+        widths = [scaled(width, width_scale) for width in (32, 64, 32)]
         self.short = [max(self.smallest - side, 0) for side in in_shape[1:]]  # (rows, columns) to add
         self.conv0 = nn.Conv2d(in_shape[0], widths[0], kernel_size=8, stride=4)
         self.conv1 = nn.Conv2d(widths[0], widths[1], kernel_size=4, stride=2)
         self.conv2 = Conv3x3(widths[1], widths[2])
         self.out_shape = (widths[2], *((max(side, self.smallest) - 20) // 8 + 1 for side in in_shape[1:]))
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Map (N, C, H, W) to (N, 64 * width_scale, (H - 20) // 8 + 1, (W - 20) // 8 + 1), H and W at least 36."""
+    def forward(self, x: torch.Tensor, factors: torch.Tensor | None = None) -> torch.Tensor:
+        """Map (N, C, H, W) to (N, 32 * width_scale, (H - 20) // 8 + 1, (W - 20) // 8 + 1), H and W at least 36.
+
+        Pictures are multiplied by `factors` (N,), if given. Neither that nor taking the mean away makes a copy of them:
+        conv(f (x - light)) = f conv(x) - f light conv(1).
+        """
         light = flatten(x).mean(dim=1)  # (N,)
         if any(self.short):
             rows, columns = self.short
             x, light = F.pad(x - light[:, None, None, None], (0, columns, 0, rows)), torch.zeros_like(light)
-        # conv(x - light) = conv(x) - light conv(1), which makes no copy of x
-        answer = self.conv0(x)  # (N, C', H', W')
-        common = torch.outer(light, self.conv0.weight.sum((1, 2, 3)))  # (N, C')
-        x = F.relu_(answer.sub_(common[:, :, None, None].to(answer.dtype)))
+        weight, bias = self.conv0.weight, self.conv0.bias
+        assert bias is not None
+        answer = F.conv2d(x, weight, stride=4)  # (N, C', H', W')
+        light = light if factors is None else light * factors
+        plus = torch.addr(bias, light, weight.sum((1, 2, 3)), alpha=-1)[:, :, None, None].to(answer.dtype)
+        if factors is None:
+            answer = answer.add_(plus)
+        else:
+            out = None if torch.is_grad_enabled() else answer
+            answer = torch.addcmul(plus, answer, factors[:, None, None, None].to(answer.dtype), out=out)
+        x = F.relu_(answer)
         for conv in (self.conv1, self.conv2):
             x = F.relu_(conv(x))
         return x

@@ -148,12 +148,17 @@ class Ring:
         """Stacked states of the steps stored in `slots` (T, B) -> (T, B, stack * C, ...).
 
         A stack is zero before its start: each state's own, or the start seen from row 0. Frames that the ring
-        has overwritten are zero as well, rather than those of a much later step.
+        has overwritten are zero as well, rather than those of a much later step. Of frames with a single channel, all
+        oldest ones lie together in memory, then all second ones, and so on: so they are soonest interleaved.
         """
         rows = slots if self.stack == 1 else self._stack_rows(slots, own_starts)
-        index = torch.from_numpy(rows.reshape(-1)).to(self.frames.device)
-        channels = self.stack * self.frame_shape[0]
-        return self.frames.index_select(0, index).reshape(*slots.shape, channels, *self.frame_shape[1:])
+        together = self.stack > 1 and self.frame_shape[0] == 1
+        order = np.moveaxis(rows, -1, 0) if together else rows
+        index = torch.from_numpy(order.reshape(-1)).to(self.frames.device)
+        found = self.frames.index_select(0, index)
+        if together:
+            return found.view(self.stack, *slots.shape, *self.frame_shape[1:]).movedim(0, 2)
+        return found.view(*slots.shape, self.stack * self.frame_shape[0], *self.frame_shape[1:])
 
     def _stack_rows(self, slots: IntArray, own_starts: bool) -> IntArray:
         """Rows of `frames` that make the stacks of `slots` (T, B) -> (T, B, stack), oldest first."""
