@@ -8,8 +8,10 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
+from sacbbf.bench.speed import fused_convolutions
 from sacbbf.networks import convolution
 from sacbbf.networks.convolution import MANY, Conv3x3
+from sacbbf.networks.encoders import ImpalaEncoder, ResidualBlock
 
 
 @pytest.fixture(autouse=True)
@@ -96,3 +98,52 @@ def test_without_gradients_nothing_is_kept():
         assert layer(torch.randn(1, MANY, 4, 4, dtype=torch.float64)).grad_fn is None
     layer.requires_grad_(False)
     assert layer(torch.randn(1, MANY, 4, 4, dtype=torch.float64)).grad_fn is None
+
+
+@pytest.fixture
+def block():
+    block = ResidualBlock(24)
+    for number, parameter in enumerate(block.parameters()):
+        generator = torch.Generator().manual_seed(number)
+        parameter.data.normal_(generator=generator).mul_(0.2)
+    return block.to(memory_format=torch.channels_last)
+
+
+def pictures(dtype=torch.float32):
+    x = torch.randn(5, 24, 9, 7, generator=torch.Generator().manual_seed(9)).to(dtype)
+    return x.contiguous(memory_format=torch.channels_last)
+
+
+@pytest.mark.skipif(not convolution.FUSED, reason="PyTorch without oneDNN")
+def test_a_block_with_its_relu_and_sum_within_the_convolutions(block):
+    with torch.no_grad():
+        x, want = pictures(), block(pictures())
+        found = block.onto(x)
+    assert torch.equal(found, want)
+    assert found.data_ptr() == x.data_ptr()  # in its place
+    assert not torch.equal(found, pictures())
+
+
+@pytest.mark.skipif(not convolution.FUSED, reason="PyTorch without oneDNN")
+def test_where_that_is_possible():
+    with torch.no_grad():
+        assert convolution.fuses(pictures())
+        assert not convolution.fuses(pictures(torch.float64))
+        assert not convolution.fuses(pictures().to("meta"))
+        with torch.autocast("cpu", torch.bfloat16):
+            assert not convolution.fuses(pictures())
+    assert not convolution.fuses(pictures())  # a gradient may be wanted
+
+
+@pytest.mark.skipif(not convolution.FUSED, reason="PyTorch without oneDNN")
+def test_an_encoder_without_gradients_leaves_its_input_alone_and_counts_alike(monkeypatch):
+    encoder = ImpalaEncoder((3, 20, 18), 0.25)
+    x = torch.rand(4, 3, 20, 18, generator=torch.Generator().manual_seed(0))
+    before, found, flops = x.clone(), [], []
+    for fused in (True, False):
+        monkeypatch.setattr(convolution, "FUSED", fused)
+        with torch.no_grad(), FlopCounterMode(display=False, custom_mapping=fused_convolutions()) as counter:
+            found.append(encoder(x))
+        flops.append(counter.get_total_flops())
+    assert torch.equal(*found) and torch.equal(x, before)
+    assert flops[0] == flops[1] > 0

@@ -4,6 +4,9 @@ oneDNN's gradient of the weights runs at a third to two thirds of its convolutio
 From 64 channels on, products of matrices picture by picture are faster: what the kernel's three columns see at each
 place, with the gradient there, once for each of its rows; as many pictures side by side as there are threads
 (docs/performance.md). Fewer channels stay with oneDNN, and so do Intel's CPUs, where it is near its convolutions' rate.
+
+Without gradients a relu, or the sum with what lies in memory already, is part of oneDNN's convolution: a pass over
+large pictures less, to the same bits.
 """
 
 from __future__ import annotations
@@ -19,6 +22,8 @@ from sacbbf.networks.precision import plainly_on_cpu
 from sacbbf.processor import by_amd
 
 MANY = 64  # channels, of input and output
+FUSED = hasattr(torch.ops.mkldnn, "_convolution_pointwise_")  # whether PyTorch was built with oneDNN
+LAYOUT = ([1, 1], [1, 1], [1, 1], 1)  # padding, stride, dilation, groups
 ONE = [1, 1]
 
 
@@ -60,6 +65,23 @@ def _gradients(
         grad, x, weight, None, ONE, ONE, ONE, False, [0, 0], 1, wanted
     )
     return result
+
+
+def fuses(x: torch.Tensor) -> bool:
+    """Whether `relu_of` and `add_onto` may be used for pictures: in full precision on a CPU, without gradients."""
+    return FUSED and not torch.is_grad_enabled() and x.dtype == torch.float32 and plainly_on_cpu(x.device)
+
+
+def relu_of(x: torch.Tensor, layer: Conv3x3) -> torch.Tensor:
+    """The relu of a layer's answer (N, C', H, W) to pictures (N, C, H, W)."""
+    convolve = torch.ops.mkldnn._convolution_pointwise.default
+    return convolve(x, layer.weight, layer.bias, *LAYOUT, "relu", [], "")  # type: ignore[no-any-return]
+
+
+def add_onto(sum_: torch.Tensor, x: torch.Tensor, layer: Conv3x3) -> torch.Tensor:
+    """Add a layer's answer to pictures (N, C, H, W) in place to `sum_` (N, C', H, W)."""
+    convolve = torch.ops.mkldnn._convolution_pointwise_.binary
+    return convolve(sum_, x, layer.weight, layer.bias, *LAYOUT, "add", 1.0, None, [], None)  # type: ignore[no-any-return]
 
 
 class _Convolution(torch.autograd.Function):

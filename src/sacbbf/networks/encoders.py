@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from sacbbf.errors import UsageError
-from sacbbf.networks.convolution import Conv3x3
+from sacbbf.networks.convolution import Conv3x3, add_onto, fuses, relu_of
 
 
 class Encoder(nn.Module):
@@ -78,6 +78,10 @@ class ResidualBlock(nn.Module):
         residual: torch.Tensor = self.conv1(F.relu_(self.conv0(F.relu(x))))
         return residual.add_(x)
 
+    def onto(self, x: torch.Tensor) -> torch.Tensor:
+        """What `forward` returns, to the same bits but in the place of x, where `fuses` says that it can be had."""
+        return add_onto(x, relu_of(F.relu(x), self.conv0), self.conv1)
+
 
 class ImpalaStage(nn.Module):
     """conv3x3, max-pool to half the size, two residual blocks."""
@@ -90,7 +94,10 @@ class ImpalaStage(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Map (N, C, H, W) to (N, C', ceil(H / 2), ceil(W / 2))."""
-        return self.block1(self.block0(max_pool_same(self.conv(x))))  # type: ignore[no-any-return]
+        x = max_pool_same(self.conv(x))
+        for block in (self.block0, self.block1):
+            x = block.onto(x) if fuses(x) else block(x)
+        return x
 
 
 class ImpalaEncoder(Encoder):
