@@ -11,7 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from sacbbf.bench.speed import fused_convolutions
 from sacbbf.networks import convolution
 from sacbbf.networks.convolution import MANY, Conv3x3
-from sacbbf.networks.encoders import ImpalaEncoder, ResidualBlock
+from sacbbf.networks.encoders import CentredNatureEncoder, ImpalaEncoder, ResidualBlock
 
 
 @pytest.fixture(autouse=True)
@@ -136,9 +136,10 @@ def test_where_that_is_possible():
 
 
 @pytest.mark.skipif(not convolution.FUSED, reason="PyTorch without oneDNN")
-def test_an_encoder_without_gradients_leaves_its_input_alone_and_counts_alike(monkeypatch):
-    encoder = ImpalaEncoder((3, 20, 18), 0.25)
-    x = torch.rand(4, 3, 20, 18, generator=torch.Generator().manual_seed(0))
+@pytest.mark.parametrize("make", [ImpalaEncoder, CentredNatureEncoder])
+def test_an_encoder_without_gradients_leaves_its_input_alone_and_counts_alike(monkeypatch, make):
+    encoder = make((3, 44, 37), 0.25)
+    x = torch.rand(4, 3, 44, 37, generator=torch.Generator().manual_seed(0))
     before, found, flops = x.clone(), [], []
     for fused in (True, False):
         monkeypatch.setattr(convolution, "FUSED", fused)

@@ -23,7 +23,6 @@ from sacbbf.processor import by_amd
 
 MANY = 64  # channels, of input and output
 FUSED = hasattr(torch.ops.mkldnn, "_convolution_pointwise_")  # whether PyTorch was built with oneDNN
-LAYOUT = ([1, 1], [1, 1], [1, 1], 1)  # padding, stride, dilation, groups
 ONE = [1, 1]
 
 
@@ -72,16 +71,21 @@ def fuses(x: torch.Tensor) -> bool:
     return FUSED and not torch.is_grad_enabled() and x.dtype == torch.float32 and plainly_on_cpu(x.device)
 
 
-def relu_of(x: torch.Tensor, layer: Conv3x3) -> torch.Tensor:
-    """The relu of a layer's answer (N, C', H, W) to pictures (N, C, H, W)."""
+def relu_of(x: torch.Tensor, layer: nn.Conv2d) -> torch.Tensor:
+    """The relu of a layer's answer (N, C', H', W') to pictures (N, C, H, W)."""
     convolve = torch.ops.mkldnn._convolution_pointwise.default
-    return convolve(x, layer.weight, layer.bias, *LAYOUT, "relu", [], "")  # type: ignore[no-any-return]
+    return convolve(x, *_layer(layer), "relu", [], "")  # type: ignore[no-any-return]
 
 
-def add_onto(sum_: torch.Tensor, x: torch.Tensor, layer: Conv3x3) -> torch.Tensor:
-    """Add a layer's answer to pictures (N, C, H, W) in place to `sum_` (N, C', H, W)."""
+def add_onto(sum_: torch.Tensor, x: torch.Tensor, layer: nn.Conv2d) -> torch.Tensor:
+    """Add a layer's answer to pictures (N, C, H, W) in place to `sum_` (N, C', H', W')."""
     convolve = torch.ops.mkldnn._convolution_pointwise_.binary
-    return convolve(sum_, x, layer.weight, layer.bias, *LAYOUT, "add", 1.0, None, [], None)  # type: ignore[no-any-return]
+    return convolve(sum_, x, *_layer(layer), "add", 1.0, None, [], None)  # type: ignore[no-any-return]
+
+
+def _layer(layer: nn.Conv2d) -> tuple[object, ...]:
+    """A layer as oneDNN's operations take it."""
+    return layer.weight, layer.bias, layer.padding, layer.stride, layer.dilation, layer.groups
 
 
 class _Convolution(torch.autograd.Function):

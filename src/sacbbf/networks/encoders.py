@@ -177,7 +177,7 @@ class CentredNatureEncoder(Encoder):
             answer = torch.addcmul(plus, answer, factors[:, None, None, None].to(answer.dtype), out=out)
         x = F.relu_(answer)
         for conv in (self.conv1, self.conv2):
-            x = F.relu_(conv(x))
+            x = relu_of(x, conv) if fuses(x) else F.relu_(conv(x))
         return x
 
 
