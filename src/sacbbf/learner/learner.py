@@ -213,7 +213,7 @@ class Learner:
         self.updates_since_reset = 0
 
     def prepare(self, states: torch.Tensor) -> Inputs:
-        """Network inputs ((k + 2) * B, ...) from a batch's stored states (k + 2, B, ...)."""
+        """Network inputs ((k + 2) * B, ...) from a batch's stored states (k + 2, B, ...), with what multiplies them."""
         flat = states.flatten(0, 1)
         if self.config.loss.augment and flat.dim() == 4:
             return augment(flat, self.noise, self.behaviour.crop_extra)
