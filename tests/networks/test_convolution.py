@@ -10,7 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from sacbbf.bench.speed import fused_convolutions
 from sacbbf.networks import convolution
-from sacbbf.networks.convolution import MANY, Conv3x3
+from sacbbf.networks.convolution import MANY, Conv3x3, StridedConv
 from sacbbf.networks.encoders import CentredNatureEncoder, ImpalaEncoder, ResidualBlock
 
 
@@ -100,6 +100,36 @@ def test_without_gradients_nothing_is_kept():
     assert layer(torch.randn(1, MANY, 4, 4, dtype=torch.float64)).grad_fn is None
 
 
+@pytest.mark.parametrize(("width", "stride", "kernel"), [(12, 2, 4), (24, 4, 8), (13, 2, 4), (12, 2, 3), (12, 1, 4)])
+@pytest.mark.parametrize("layout", [torch.channels_last, torch.contiguous_format])
+def test_a_strided_layer_is_that_of_pytorch(width, stride, kernel, layout):
+    """Whether its columns can be read as channels or not."""
+    torch.manual_seed(0)
+    ours = StridedConv(3, 5, kernel, stride).double().to(memory_format=layout)
+    theirs = nn.Conv2d(3, 5, kernel, stride).double()
+    theirs.load_state_dict(ours.state_dict())
+    found = []
+    for layer in (ours, theirs):
+        x = torch.randn(2, 3, 16, width, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+        x = x.to(memory_format=layout).requires_grad_()
+        answer = layer(x)
+        (answer * torch.arange(answer.numel(), dtype=torch.float64).view(answer.shape).sin()).sum().backward()
+        found.append([answer, x.grad, layer.weight.grad, layer.bias.grad])
+    for mine, other in zip(*found, strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(ours.without_bias(x) + ours.bias[:, None, None], found[0][0], rtol=1e-10, atol=1e-10)
+
+
+def test_columns_are_read_as_channels_where_they_lie():
+    x = torch.rand(2, 3, 16, 12).to(memory_format=torch.channels_last)
+    weight = torch.rand(5, 3, 4, 4).to(memory_format=torch.channels_last)
+    wide, narrow, stride = convolution.columns_as_channels(x, weight, (2, 2))
+    assert (wide.shape, narrow.shape, stride) == ((2, 6, 16, 6), (5, 6, 4, 2), (2, 1))
+    assert wide.data_ptr() == x.data_ptr() and narrow.data_ptr() == weight.data_ptr()
+    with torch.autocast("cpu", torch.bfloat16):
+        assert convolution.columns_as_channels(x, weight, (2, 2))[0] is x
+
+
 @pytest.fixture
 def block():
     block = ResidualBlock(24)
@@ -122,6 +152,17 @@ def test_a_block_with_its_relu_and_sum_within_the_convolutions(block):
     assert torch.equal(found, want)
     assert found.data_ptr() == x.data_ptr()  # in its place
     assert not torch.equal(found, pictures())
+
+
+@pytest.mark.skipif(not convolution.FUSED, reason="PyTorch without oneDNN")
+@pytest.mark.parametrize("relu", [True, False])
+def test_a_convolution_is_added_where_the_sum_lies(block, relu):
+    with torch.no_grad():
+        layer, sum_ = block.conv0, pictures().mul_(3.0)
+        want = sum_ + layer(pictures())
+        found = convolution.add_onto(sum_, pictures(), layer.weight, layer.bias, relu=relu)
+        assert torch.equal(found, want.relu() if relu else want) and want.min() < 0
+    assert found.data_ptr() == sum_.data_ptr()
 
 
 @pytest.mark.skipif(not convolution.FUSED, reason="PyTorch without oneDNN")

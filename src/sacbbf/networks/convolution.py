@@ -74,18 +74,18 @@ def fuses(x: torch.Tensor) -> bool:
 def relu_of(x: torch.Tensor, layer: nn.Conv2d) -> torch.Tensor:
     """The relu of a layer's answer (N, C', H', W') to pictures (N, C, H, W)."""
     convolve = torch.ops.mkldnn._convolution_pointwise.default
-    return convolve(x, *_layer(layer), "relu", [], "")  # type: ignore[no-any-return]
+    x, weight, stride = columns_as_channels(x, layer.weight, layer.stride)
+    how = layer.padding, stride, layer.dilation, layer.groups
+    return convolve(x, weight, layer.bias, *how, "relu", [], "")  # type: ignore[no-any-return]
 
 
-def add_onto(sum_: torch.Tensor, x: torch.Tensor, layer: nn.Conv2d) -> torch.Tensor:
-    """Add a layer's answer to pictures (N, C, H, W) in place to `sum_` (N, C', H', W')."""
+def add_onto(
+    sum_: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None, relu: bool = False
+) -> torch.Tensor:
+    """Add the 3x3 convolution of pictures (N, C, H, W) to `sum_` (N, C', H, W) in place; then its relu, if asked."""
     convolve = torch.ops.mkldnn._convolution_pointwise_.binary
-    return convolve(sum_, x, *_layer(layer), "add", 1.0, None, [], None)  # type: ignore[no-any-return]
-
-
-def _layer(layer: nn.Conv2d) -> tuple[object, ...]:
-    """A layer as oneDNN's operations take it."""
-    return layer.weight, layer.bias, layer.padding, layer.stride, layer.dilation, layer.groups
+    after = "relu" if relu else None
+    return convolve(sum_, x, weight, bias, ONE, ONE, ONE, 1, "add", 1.0, after, [], None)  # type: ignore[no-any-return]
 
 
 class _Convolution(torch.autograd.Function):
@@ -102,6 +102,42 @@ class _Convolution(torch.autograd.Function):
         x, weight = ctx.saved_tensors
         grad_x = input_gradient(grad, x, weight) if ctx.needs_input_grad[0] else None
         return grad_x, weight_gradient(grad, x, weight), grad.sum((0, 2, 3))
+
+
+def columns_as_channels(
+    x: torch.Tensor, weight: torch.Tensor, stride: tuple[int, ...]
+) -> tuple[torch.Tensor, torch.Tensor, tuple[int, ...]]:
+    """Pictures (N, C, H, W), a weight (C', C, h, w) and strides (s, s) such that a picture's columns need no stride.
+
+    The columns of a stride, which lie side by side in memory, are read as channels: (N, s C, H, W / s), (C', s C, h,
+    w / s) and (s, 1) are other views of the same. The answer is the same, its gradients are faster. As they were where
+    a side is no multiple of the stride, or pictures are not channels-last.
+    """
+    by = stride[1]
+    places, taps = x.permute(0, 2, 3, 1), weight.permute(0, 2, 3, 1)
+    fit = by > 1 and x.shape[3] % by == weight.shape[3] % by == 0
+    if not fit or not plainly_on_cpu(x.device) or not places.is_contiguous() or not taps.is_contiguous():
+        return x, weight, stride
+    wide, narrow = (rows.view(*rows.shape[:2], rows.shape[2] // by, -1) for rows in (places, taps))
+    return wide.permute(0, 3, 1, 2), narrow.permute(0, 3, 1, 2), (stride[0], 1)
+
+
+class StridedConv(nn.Conv2d):
+    """Convolution with a stride and a bias, without padding."""
+
+    bias: torch.Tensor
+
+    def __init__(self, in_channels: int, out_channels: int, kernel_size: int, stride: int) -> None:
+        super().__init__(in_channels, out_channels, kernel_size, stride)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Map (N, C, H, W) to (N, C', (H - kernel) // stride + 1, (W - kernel) // stride + 1)."""
+        return self.without_bias(x, self.bias)
+
+    def without_bias(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+        """What `forward` returns, but for the bias, or with another."""
+        x, weight, stride = columns_as_channels(x, self.weight, self.stride)
+        return F.conv2d(x, weight, bias, stride)
 
 
 class Conv3x3(nn.Conv2d):

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from sacbbf.errors import UsageError
-from sacbbf.networks.convolution import Conv3x3, add_onto, fuses, relu_of
+from sacbbf.networks.convolution import Conv3x3, StridedConv, add_onto, fuses, relu_of
 
 
 class Encoder(nn.Module):
@@ -80,7 +80,7 @@ class ResidualBlock(nn.Module):
 
     def onto(self, x: torch.Tensor) -> torch.Tensor:
         """What `forward` returns, to the same bits but in the place of x, where `fuses` says that it can be had."""
-        return add_onto(x, relu_of(F.relu(x), self.conv0), self.conv1)
+        return add_onto(x, relu_of(F.relu(x), self.conv0), self.conv1.weight, self.conv1.bias)
 
 
 class ImpalaStage(nn.Module):
@@ -150,8 +150,8 @@ class CentredNatureEncoder(Encoder):
         super().__init__()
         widths = [scaled(width, width_scale) for width in (32, 64, 32)]
         self.short = [max(self.smallest - side, 0) for side in in_shape[1:]]  # (rows, columns) to add
-        self.conv0 = nn.Conv2d(in_shape[0], widths[0], kernel_size=8, stride=4)
-        self.conv1 = nn.Conv2d(widths[0], widths[1], kernel_size=4, stride=2)
+        self.conv0 = StridedConv(in_shape[0], widths[0], kernel_size=8, stride=4)
+        self.conv1 = StridedConv(widths[0], widths[1], kernel_size=4, stride=2)
         self.conv2 = Conv3x3(widths[1], widths[2])
         self.out_shape = (widths[2], *((max(side, self.smallest) - 20) // 8 + 1 for side in in_shape[1:]))
 
@@ -165,11 +165,10 @@ class CentredNatureEncoder(Encoder):
         if any(self.short):
             rows, columns = self.short
             x, light = F.pad(x - light[:, None, None, None], (0, columns, 0, rows)), torch.zeros_like(light)
-        weight, bias = self.conv0.weight, self.conv0.bias
-        assert bias is not None
-        answer = F.conv2d(x, weight, stride=4)  # (N, C', H', W')
+        answer = self.conv0.without_bias(x)  # (N, C', H', W')
         light = light if factors is None else light * factors
-        plus = torch.addr(bias, light, weight.sum((1, 2, 3)), alpha=-1)[:, :, None, None].to(answer.dtype)
+        plus = torch.addr(self.conv0.bias, light, self.conv0.weight.sum((1, 2, 3)), alpha=-1)
+        plus = plus[:, :, None, None].to(answer.dtype)
         if factors is None:
             answer = answer.add_(plus)
         else:

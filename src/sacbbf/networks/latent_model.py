@@ -25,29 +25,40 @@ from sacbbf.networks.renormalize import extremes, rescale, rescale_gradient
 from sacbbf.networks.small_map import SmallMap, Taps
 
 Shape = tuple[int, ...]  # of one latent: (C, H, W) or (D,)
+Steps = tuple[torch.Tensor, ...]  # one tensor for each step
 
 SMALL_MAP = 256  # entries of a map up to which a convolution is computed as one matrix
 
 
-def layer(
-    rows: torch.Tensor, weight: torch.Tensor, plus: torch.Tensor, shape: Shape, out: torch.Tensor
-) -> torch.Tensor:
-    """Apply one layer to latents as rows (N, D), and add `plus`, (N, D) or (D,): (N, D), in `out`.
-
-    A layer is a matrix (D, D), turned already, or a 3x3 convolution of the images that the rows hold.
-    """
+def by_step(rows: torch.Tensor, shape: Shape) -> tuple[Steps, Steps]:
+    """Latents (k, N, D) step by step: as rows (N, D), and as layers read them, which may be as images (N, C, H, W)."""
+    one_by_one = rows.unbind(0)
     if len(shape) == 1:
-        return torch.addmm(plus, rows, weight, out=out)
-    return torch.add(flatten(F.conv2d(images(rows, shape), weight, padding=1)), plus, out=out)
+        return one_by_one, one_by_one
+    channels, height, width = shape
+    return one_by_one, rows.view(*rows.shape[:2], height, width, channels).permute(0, 1, 4, 2, 3).unbind(0)
+
+
+def add_layer(sum_: torch.Tensor, latents: torch.Tensor, weight: torch.Tensor) -> None:
+    """Add one layer's answer to latents in place to `sum_`, and take the relu; both as layers read them (`by_step`).
+
+    A layer is a matrix (D, D), turned already, or a 3x3 convolution.
+    """
+    if latents.dim() == 2:
+        torch.addmm(sum_, latents, weight, out=sum_).relu_()
+    elif convolution.fuses(latents):
+        convolution.add_onto(sum_, latents, weight, relu=True)
+    else:
+        sum_.add_(F.conv2d(latents, weight, padding=1)).relu_()
 
 
 def input_gradient(
-    grad: torch.Tensor, rows: torch.Tensor, weight: torch.Tensor, shape: Shape, out: torch.Tensor
+    grad: torch.Tensor, latents: torch.Tensor, weight: torch.Tensor, out: torch.Tensor | None
 ) -> torch.Tensor:
-    """Gradient (N, D) of a layer's input; a matrix's comes in `out`."""
-    if len(shape) == 1:
+    """Gradient of a layer's input, as layers read it; a matrix's comes in `out`."""
+    if latents.dim() == 2:
         return torch.mm(grad, weight, out=out)
-    return flatten(convolution.input_gradient(images(grad, shape), images(rows, shape), weight))
+    return convolution.input_gradient(grad, latents, weight)
 
 
 def weight_gradient(grad: torch.Tensor, rows: torch.Tensor, weight: torch.Tensor, shape: Shape) -> torch.Tensor:
@@ -58,9 +69,10 @@ def weight_gradient(grad: torch.Tensor, rows: torch.Tensor, weight: torch.Tensor
 
 
 class _RollOut(torch.autograd.Function):
-    """Latents (k + 1, N, D) from the first one (N, D) and what the actions add (k, N, D); `bias1` is (D,).
+    """Latents (k + 1, N, D) from the first one (N, D) and actions (k, N), given what each action adds (A, D).
 
-    Every step of it writes into memory that it has already: what is small is soonest found in the cache again.
+    `bias1` is (D,). Every step writes into memory that is there already, which holds what its layer's answer is added
+    to: what is small is soonest found in the cache again.
     """
 
     @staticmethod
@@ -71,38 +83,43 @@ class _RollOut(torch.autograd.Function):
         weight0: torch.Tensor,
         weight1: torch.Tensor,
         bias1: torch.Tensor,
+        actions: torch.Tensor,
         shape: Shape,
         renormalize: bool,
     ) -> torch.Tensor:
-        steps = added.shape[0]
+        steps = actions.shape[0]
         latents = first.new_empty(steps + 1, *first.shape)
-        hidden, raw = torch.empty_like(added), torch.empty_like(added)
         latents[0] = first
+        hidden = added.index_select(0, actions.flatten()).view(steps, *first.shape)
+        raw = bias1.expand_as(hidden).contiguous()
         bounds = []
-        z, h, y = latents.unbind(0), hidden.unbind(0), raw.unbind(0)  # once: views cost as much as small layers
         first_layer, second_layer = (weight.t() if len(shape) == 1 else weight for weight in (weight0, weight1))
-        for now, more in enumerate(added.unbind(0)):
-            layer(z[now], first_layer, more, shape, out=h[now]).relu_()
-            layer(h[now], second_layer, bias1, shape, out=y[now]).relu_()
+        # Once for all steps: views cost as much as small layers.
+        (z, before), (_, within), (y, after) = (by_step(rows, shape) for rows in (latents, hidden, raw))
+        for now in range(steps):
+            add_layer(within[now], before[now], first_layer)
+            add_layer(after[now], within[now], second_layer)
             if renormalize:
                 bounds.append(rescale(y[now], out=z[now + 1])[1:])
             else:
                 z[now + 1].copy_(y[now])
         stacked = [torch.stack(parts) for parts in zip(*bounds, strict=True)]  # low, high and scale, (k, N, 1) each
-        ctx.save_for_backward(latents, hidden, raw, weight0, weight1, *stacked)
+        ctx.save_for_backward(latents, hidden, raw, weight0, weight1, actions, *stacked)
         ctx.shape = shape
+        ctx.num_actions = added.shape[0]
         return latents
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        latents, hidden, raw, weight0, weight1, *bounds = ctx.saved_tensors
+        latents, hidden, raw, weight0, weight1, actions, *bounds = ctx.saved_tensors
         shape = ctx.shape
         steps = raw.shape[0]
         # Gradients at the layers' outputs; at first which of them the relus let through, as 0.0 and 1.0.
         grad0 = torch.gt(hidden, 0.0, out=torch.empty_like(hidden))
         grad1 = torch.gt(raw, 0.0, out=torch.empty_like(raw))
-        z, h, g0, g1 = (rows.unbind(0) for rows in (latents, hidden, grad0, grad1))
+        (z, before), (_, within) = by_step(latents, shape), by_step(hidden, shape)
+        (_, g0), (rows1, g1) = by_step(grad0, shape), by_step(grad1, shape)
         if bounds:
             low, high, scale = bounds
             found = (part.unbind(0) for part in extremes(raw, low, high, scale))
@@ -113,12 +130,15 @@ class _RollOut(torch.autograd.Function):
             if bounds:
                 scaled, by, at_low, at_ends = rescaling[now]
                 rescale_gradient(carried, scaled, by, at_low, at_ends, out=carried)
-            carried = input_gradient(g1[now].mul_(carried), h[now], weight1, shape, out=carried)
-            carried = input_gradient(g0[now].mul_(carried), z[now], weight0, shape, out=carried).add_(later[now])
+            rows1[now].mul_(carried)
+            inner = input_gradient(g1[now], within[now], weight1, out=carried)
+            outer = input_gradient(g0[now].mul_(inner), before[now], weight0, out=carried)
+            carried = flatten(outer).add_(later[now])
         flat0, flat1 = grad0.flatten(0, 1), grad1.flatten(0, 1)
         grad_weight0 = weight_gradient(flat0, latents[:steps].flatten(0, 1), weight0, shape)
         grad_weight1 = weight_gradient(flat1, hidden.flatten(0, 1), weight1, shape)
-        return carried, grad0, grad_weight0, grad_weight1, flat1.sum(dim=0), None, None
+        grad_added = grad0.new_zeros(ctx.num_actions, flat0.shape[1]).index_add_(0, actions.flatten(), flat0)
+        return carried, grad_added, grad_weight0, grad_weight1, flat1.sum(dim=0), None, None, None
 
 
 class TransitionModel(nn.Module):
@@ -148,10 +168,8 @@ class TransitionModel(nn.Module):
             shape = (math.prod(shape),)
         elif len(shape) == 3:
             weight0 = weight0.contiguous(memory_format=torch.channels_last)
-        added = self._added(by_action, first.bias).index_select(0, actions.flatten())
-        added = added.view(*actions.shape, -1)  # (k, N, D)
-        tensors = (flatten(latent), added, weight0, weight1, bias1)
-        return in_one_precision(lambda *cast: _RollOut.apply(*cast, shape, renormalize), *tensors)  # type: ignore[no-any-return, no-untyped-call]
+        tensors = (flatten(latent), self._added(by_action, first.bias), weight0, weight1, bias1)
+        return in_one_precision(lambda *cast: _RollOut.apply(*cast, actions, shape, renormalize), *tensors)  # type: ignore[no-any-return, no-untyped-call]
 
     def _added(self, by_action: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
         """What each action adds to the first layer's output, bias included: (A, D)."""
