@@ -4,6 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
+# Modules once compiled are kept, whatever the environment says: PyTorch alone takes seconds to compile at each start.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: test train lint format docs results clean
 
 $(READY): requirements.lock pyproject.toml
