@@ -138,6 +138,11 @@ def test_the_limit_is_kept_to_the_byte(compressed):
             unpack(content, compressed=compressed, limit=limit)
 
 
+def test_what_is_too_large_is_said_to_be_of_something_else():
+    with pytest.raises(Damaged, match="at most 1000 fit: another version or other settings wrote it"):
+        unpack(pack({"a": np.zeros(100_000, np.uint8)}), limit=1000)
+
+
 def test_a_bomb_is_not_expanded():
     squeezer = zlib.compressobj(9)
     bomb = b"".join(squeezer.compress(bytes(1 << 20)) for _ in range(40)) + squeezer.flush()

@@ -49,7 +49,7 @@ def unpack(
     if compressed:
         content = _expand(content, limit)
     elif limit is not None and len(content) > limit:
-        raise Damaged(f"holds {len(content)} bytes; at most {limit} are allowed")
+        raise Damaged(f"holds {len(content)} bytes; at most {limit} fit: another version or other settings wrote it")
     try:
         views = deserialize(content)  # type: ignore[no-untyped-call]
         return {name: _array(name, **view) for name, view in views}, _description(content)
