@@ -117,7 +117,7 @@ def test_a_strided_layer_is_that_of_pytorch(width, stride, kernel, layout):
         found.append([answer, x.grad, layer.weight.grad, layer.bias.grad])
     for mine, other in zip(*found, strict=True):
         torch.testing.assert_close(mine, other, rtol=1e-10, atol=1e-10)
-    torch.testing.assert_close(ours.without_bias(x) + ours.bias[:, None, None], found[0][0], rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(ours.with_bias(x, None) + ours.bias[:, None, None], found[0][0], rtol=1e-10, atol=1e-10)
 
 
 def test_columns_are_read_as_channels_where_they_lie():
@@ -178,9 +178,10 @@ def test_where_that_is_possible():
 
 @pytest.mark.skipif(not convolution.FUSED, reason="PyTorch without oneDNN")
 @pytest.mark.parametrize("make", [ImpalaEncoder, CentredNatureEncoder])
-def test_an_encoder_without_gradients_leaves_its_input_alone_and_counts_alike(monkeypatch, make):
-    encoder = make((3, 44, 37), 0.25)
-    x = torch.rand(4, 3, 44, 37, generator=torch.Generator().manual_seed(0))
+@pytest.mark.parametrize("layout", [torch.channels_last, torch.contiguous_format])
+def test_an_encoder_without_gradients_leaves_its_input_alone_and_counts_alike(monkeypatch, make, layout):
+    encoder = make((3, 44, 37), 0.25).to(memory_format=layout)
+    x = torch.rand(4, 3, 44, 37, generator=torch.Generator().manual_seed(0)).to(memory_format=layout)
     before, found, flops = x.clone(), [], []
     for fused in (True, False):
         monkeypatch.setattr(convolution, "FUSED", fused)

@@ -71,7 +71,7 @@ def fuses(x: torch.Tensor) -> bool:
     return FUSED and not torch.is_grad_enabled() and x.dtype == torch.float32 and plainly_on_cpu(x.device)
 
 
-def relu_of(x: torch.Tensor, layer: nn.Conv2d) -> torch.Tensor:
+def relu_of(x: torch.Tensor, layer: StridedConv | Conv3x3) -> torch.Tensor:
     """The relu of a layer's answer (N, C', H', W') to pictures (N, C, H, W)."""
     convolve = torch.ops.mkldnn._convolution_pointwise.default
     x, weight, stride = columns_as_channels(x, layer.weight, layer.stride)
@@ -109,9 +109,10 @@ def columns_as_channels(
 ) -> tuple[torch.Tensor, torch.Tensor, tuple[int, ...]]:
     """Pictures (N, C, H, W), a weight (C', C, h, w) and strides (s, s) such that a picture's columns need no stride.
 
-    The columns of a stride, which lie side by side in memory, are read as channels: (N, s C, H, W / s), (C', s C, h,
-    w / s) and (s, 1) are other views of the same. The answer is the same, its gradients are faster. As they were where
-    a side is no multiple of the stride, or pictures are not channels-last.
+    For layers without padding; what has no stride stays. The columns of a stride, which lie side by side in memory, are
+    read as channels: (N, s C, H, W / s), (C', s C, h, w / s) and (s, 1) are other views of the same. The answer is the
+    same, its gradients are faster. All stay where a side is no multiple of the stride, or pictures are not
+    channels-last.
     """
     by = stride[1]
     places, taps = x.permute(0, 2, 3, 1), weight.permute(0, 2, 3, 1)
@@ -132,10 +133,10 @@ class StridedConv(nn.Conv2d):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Map (N, C, H, W) to (N, C', (H - kernel) // stride + 1, (W - kernel) // stride + 1)."""
-        return self.without_bias(x, self.bias)
+        return self.with_bias(x, self.bias)
 
-    def without_bias(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-        """What `forward` returns, but for the bias, or with another."""
+    def with_bias(self, x: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+        """What `forward` returns, with this bias (C',) or none instead of the layer's."""
         x, weight, stride = columns_as_channels(x, self.weight, self.stride)
         return F.conv2d(x, weight, bias, stride)
 

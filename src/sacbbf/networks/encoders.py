@@ -165,7 +165,7 @@ class CentredNatureEncoder(Encoder):
         if any(self.short):
             rows, columns = self.short
             x, light = F.pad(x - light[:, None, None, None], (0, columns, 0, rows)), torch.zeros_like(light)
-        answer = self.conv0.without_bias(x)  # (N, C', H', W')
+        answer = self.conv0.with_bias(x, None)  # (N, C', H', W')
         light = light if factors is None else light * factors
         plus = torch.addr(self.conv0.bias, light, self.conv0.weight.sum((1, 2, 3)), alpha=-1)
         plus = plus[:, :, None, None].to(answer.dtype)
