@@ -10,8 +10,8 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "src" / "sacbbf"
 # In the order in which data flows. What stands before the first folder is open to all.
 ORDER = [
-    "disk", "envs", "replay", "networks", "learner", "policy", "presets", "run", "bench", "sweep", "watch", "api",
-    "commands", "cli", "__main__",
+    "native", "disk", "envs", "replay", "networks", "learner", "policy", "presets", "run", "bench", "sweep", "watch",
+    "api", "commands", "cli", "__main__",
 ]  # fmt: skip
 FACTS = {
     "config",
@@ -24,6 +24,8 @@ FACTS = {
     "games",
     "memory",
     "constants",
+    "processor",
+    "subnormals",
     "__init__",
 }
 

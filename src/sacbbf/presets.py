@@ -45,7 +45,7 @@ SIZES: dict[SizeName, Size] = {
         threads=0,
     ),
     "laptop": Size(
-        summary="84x84 games on a CPU: Nature CNN with a smaller last layer, 256 units, replay ratio 1",
+        summary="84x84 games on a CPU: Nature CNN with smaller last layers, 256 units, replay ratio 1",
         encoders={"image": "centred-nature", "grid": "grid", "vector": "mlp"},
         steps=20_000,
         threads=0,

@@ -20,6 +20,11 @@ def by_amd() -> bool:
     return _fact("vendor_id") == "AuthenticAMD"
 
 
+def features() -> str:
+    """Return what its instructions include, as the system lists it; nothing where it does not."""
+    return _fact("flags") or _fact("Features")
+
+
 def _fact(key: str) -> str:
     """The first processor's entry of that key, or nothing."""
     try:

@@ -12,9 +12,9 @@ def encoder_calls(monkeypatch) -> list[tuple[nn.Module, int]]:
     calls: list[tuple[nn.Module, int]] = []
     encode, encode_grids = AgentNetwork.encode, agent_network.encode_grids
 
-    def noting(self, obs, factors=None):
+    def noting(self, obs):
         calls.append((self.encoder, len(obs)))
-        return encode(self, obs, factors)
+        return encode(self, obs)
 
     def noting_grids(encoder, grids, learning):
         calls.append((encoder, len(grids)))

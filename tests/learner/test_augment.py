@@ -6,7 +6,18 @@ import torch
 from scipy import stats
 
 from sacbbf.behaviour import PAPER, RELEASED
-from sacbbf.learner.augment import PAD, Inputs, augment, brightness, can_merge, grids_to_float, random_shift, to_float
+from sacbbf.learner.augment import (
+    PAD,
+    Inputs,
+    augment,
+    augment_in_blocks,
+    brightness,
+    can_augment_in_blocks,
+    can_merge,
+    grids_to_float,
+    random_shift,
+    to_float,
+)
 from sacbbf.learner.noise import Noise
 
 SIDE = 2 * PAD + 1  # smallest side whose centre pixel tells every offset apart
@@ -160,7 +171,7 @@ def test_only_bytes_in_memory_are_merged():
 def test_augment_shifts_then_scales_then_brightens():
     images = random_images(81, 4, 12, 13)
     normals = torch.linspace(-3.0, 3.0, 81)
-    augmented = augment(images, ScriptedNoise(ALL_OFFSETS, normals)).multiplied()
+    augmented = augment(images, ScriptedNoise(ALL_OFFSETS, normals))
     factor = 1.0 + 0.05 * np.clip(normals.double().numpy(), -2.0, 2.0)
     expected = pad_and_crop(images.numpy(), ALL_OFFSETS.numpy()) / 255.0 * factor[:, None, None, None]
     np.testing.assert_allclose(augmented.numpy(), expected, rtol=1e-6)
@@ -175,7 +186,7 @@ def recover_draws(count, seed=0, crop_extra=PAPER.crop_extra, channels=4):
     index = torch.arange(SIDE, dtype=torch.uint8)
     images = torch.full((count, channels, SIDE, SIDE), 255, dtype=torch.uint8)
     images[:, 0], images[:, 1] = index[:, None], index[None, :]
-    augmented = augment(images, noise(seed), crop_extra).multiplied().double()
+    augmented = augment(images, noise(seed), crop_extra).double()
     white = augmented[:, 2:].flatten(1)
     factor = white[:, 0]
     assert torch.equal(white, factor[:, None].expand_as(white)), "frames of a state differ in intensity"
@@ -218,7 +229,7 @@ def test_intensity_draws_are_a_clipped_normal():
 
 def test_the_same_seed_draws_the_same():
     images = random_images(16, 4, 20, 20)
-    first, again, other = (augment(images, noise(seed)).multiplied() for seed in (5, 5, 6))
+    first, again, other = (augment(images, noise(seed)) for seed in (5, 5, 6))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
 
@@ -227,19 +238,16 @@ def test_the_same_seed_draws_the_same():
 def test_stored_images_are_left_alone(dtype):
     images = random_images(8, 4, 12, 12, dtype=dtype)
     before = images.clone()
-    augment(images, noise()).multiplied()
+    augment(images, noise())
     assert torch.equal(images, before)
 
 
 def test_rows_of_inputs():
-    images = random_images(8, 4, 12, 12)
-    whole, inputs = augment(images, noise()).multiplied(), augment(images, noise())
-    for rows in ((0, 3), (3, 5), (5, None)):
-        states, factors = inputs.rows(*rows)
-        assert torch.equal(states * factors[:, None, None, None], whole[slice(*rows)])
-    plain = Inputs(images)
-    assert plain.rows(2, 4)[1] is None and torch.equal(plain.rows(2, 4)[0], images[2:4])
-    assert plain.multiplied() is images
+    states = random_images(8, 4, 12, 12)
+    inputs = Inputs.of(states, 2)
+    assert torch.equal(inputs.now, states[:2]) and torch.equal(inputs.later, states[2:])
+    for row in (1, 2, 3):
+        assert torch.equal(inputs.row(row), states[2 * row : 2 * row + 2])
 
 
 @pytest.mark.parametrize("shape", [(3, 6, 10, 10), (1, 1, 4, 5), (2, 4, 1, 1)])
@@ -248,3 +256,15 @@ def test_grids_become_the_same_floats_in_the_same_layout(shape):
     found, want = grids_to_float(grids), to_float(grids)
     assert found.dtype == torch.float32 and torch.equal(found, want)
     assert found.is_contiguous(memory_format=torch.channels_last)
+
+
+@pytest.mark.skipif(not can_augment_in_blocks(random_images(1, 4, 12, 12)), reason="no C functions here")
+def test_pictures_in_blocks_are_the_same_draws_less_their_mean():
+    images = random_images(10, 4, 12, 16)
+    whole = augment(images, noise(3))
+    want = (whole - whole.mean((1, 2, 3), keepdim=True)).view(10, 4, 3, 4, 4, 4)
+    inputs = augment_in_blocks(images, 4, noise(3))
+    in_rows = want[:4].permute(0, 1, 5, 2, 3, 4).reshape(4, 16, 12, 4)
+    in_squares = want[4:].permute(0, 1, 3, 5, 2, 4).reshape(6, 64, 3, 4)
+    torch.testing.assert_close(inputs.now, in_rows, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(inputs.later, in_squares, rtol=1e-5, atol=1e-6)

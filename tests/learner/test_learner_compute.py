@@ -17,6 +17,7 @@ from learners import ACTIONS, BATCH, SHAPES, config, make_batch, make_learner, m
 from sacbbf.learner import learner as learner_module
 from sacbbf.learner.learner import Learner
 from sacbbf.learner.noise import Noise, NoNoise
+from sacbbf.native.library import library
 from sacbbf.networks import AgentNetwork
 
 # --- states encoded -----------------------------------------------------------------------------------------
@@ -43,9 +44,9 @@ def shared_and_apart(n: int) -> tuple[list[float], list[int]]:
         learner = make_learner(loss={"augment": False})
         real = learner.target.encode
 
-        def counting(obs, factors=None, real=real):
+        def counting(obs, real=real):
             encoded.append(obs.shape[0])
-            return real(obs, factors)
+            return real(obs)
 
         learner.target.encode = counting  # type: ignore[method-assign]
         batch = make_replay().sample(BATCH, n, 0.99, np.random.default_rng(0))
@@ -71,6 +72,29 @@ def test_a_bootstrap_state_beyond_the_predicted_ones_is_not_shared():
     totals, encoded = shared_and_apart(n=3)
     assert totals[0] == totals[1]
     assert encoded == [3 * BATCH, 3 * BATCH]
+
+
+# --- pictures by the C function or by PyTorch ---
+
+
+@pytest.mark.skipif(library() is None, reason="no C functions here: no compiler, or not Linux")
+@pytest.mark.parametrize("agent", [{}, {"policy": False}, {"twin_q": True, "num_atoms": 1, "dueling": False}])
+def test_pictures_in_blocks_change_nothing_but_rounding(agent, monkeypatch):
+    shape, updates, prepared = (4, 60, 56), [], []
+    real = learner_module.augment_in_blocks
+    monkeypatch.setattr(learner_module, "augment_in_blocks", lambda *args: prepared.append(args[1]) or real(*args))
+    k = 0 if "twin_q" in agent else 2
+    backup = "greedy" if agent == {"policy": False} else "sampled"
+    for native in (True, False):
+        settings = config("centred-nature", compute={"native": native}, network=agent, loss={"backup": backup})
+        settings = dataclasses.replace(settings, loss=dataclasses.replace(settings.loss, spr_weight=5.0 if k else 0.0))
+        learner = Learner(settings, shape, ACTIONS, seed=0)
+        terms = learner.update(make_batch(shape, k), beta=0.01).terms
+        updates.append((terms.latent, terms.td, terms.spr, terms.policy, *learner.online.parameters()))
+    assert prepared == [BATCH]
+    assert updates[0][0].max() > 0
+    for blocks, pictures in zip(*updates, strict=True):
+        torch.testing.assert_close(blocks, pictures, rtol=1e-3, atol=1e-5)
 
 
 # --- devices ------------------------------------------------------------------------------------------------

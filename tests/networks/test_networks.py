@@ -84,9 +84,9 @@ def test_same_convolution_equals_explicit_padding(size):
         ("impala", (3, 50, 37), 1.0, (32, 7, 5)),
         ("nature", (4, 84, 84), 1.0, (64, 11, 11)),
         ("nature", (4, 84, 84), 0.5, (32, 11, 11)),
-        ("centred-nature", (4, 84, 84), 1.0, (32, 9, 9)),
-        ("centred-nature", (3, 43, 44), 0.5, (16, 3, 4)),
-        ("centred-nature", (3, 16, 100), 1.0, (32, 3, 11)),
+        ("centred-nature", (4, 84, 84), 1.0, (32, 7, 7)),
+        ("centred-nature", (3, 59, 60), 0.5, (16, 3, 4)),
+        ("centred-nature", (3, 16, 100), 1.0, (32, 3, 9)),
         ("grid", (6, 10, 10), 1.0, (8, 5, 5)),
         ("grid", (4, 9, 10), 2.0, (16, 5, 5)),
         ("mlp", (4,), 2.0, (128,)),
@@ -100,7 +100,7 @@ def test_encoder_shapes(name, obs_shape, scale, out_shape):
 
 
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
-@pytest.mark.parametrize("sides", [(52, 45), (36, 30)])  # the second is padded
+@pytest.mark.parametrize("sides", [(68, 61), (52, 30)])  # the second is padded
 def test_a_centred_encoder_sees_pictures_less_their_mean(layout, sides):
     encoder = build(NetworkConfig("centred-nature", 0.25, 8), (2, *sides)).encoder
     torch.nn.init.constant_(encoder.conv0.bias, 0.1)  # not taken away
@@ -112,22 +112,43 @@ def test_a_centred_encoder_sees_pictures_less_their_mean(layout, sides):
     assert torch.equal(pictures, before) and not torch.allclose(encoder(1.5 * pictures), latents, rtol=1e-2)
 
 
-@pytest.mark.parametrize("sides", [(52, 45), (36, 30)])  # the second is padded
-def test_a_centred_encoder_multiplies_pictures_itself(sides):
-    encoder = build(NetworkConfig("centred-nature", 0.25, 8), (2, *sides)).encoder.double()
+def blocks_of(pictures, rows):
+    """Pictures less their mean, pixel by pixel: channel (c, row, column) of a block is that pixel of channel c."""
+    pictures = pictures - pictures.mean((1, 2, 3), keepdim=True)
+    count, channels, height, width = pictures.shape
+    blocks = pictures.new_empty(count, channels * rows * 4, height // rows, width // 4)
+    for c in range(channels):
+        for row in range(rows):
+            for column in range(4):
+                blocks[:, (c * rows + row) * 4 + column] = pictures[:, c, row::rows, column::4]
+    return blocks
+
+
+@pytest.mark.parametrize("rows", [1, 2, 4])
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_a_centred_encoder_reads_blocks_of_pixels_as_it_does_pictures(rows, layout):
+    encoder = build(NetworkConfig("centred-nature", 0.25, 8), (3, 68, 64)).encoder.to(memory_format=layout)
     torch.nn.init.constant_(encoder.conv0.bias, 0.1)
-    pictures = 255.0 * torch.rand(3, 2, *sides, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    factors = torch.tensor([0.004, 0.005, 0.006], dtype=torch.float64)
+    pictures = torch.rand(3, 3, 68, 64, generator=torch.Generator().manual_seed(0))
     found, gradients = [], []
-    for latent in (encoder(pictures, factors), encoder(pictures * factors[:, None, None, None])):
-        found.append(latent)
+    for inputs in (pictures, blocks_of(pictures, rows).to(memory_format=torch.channels_last)):
+        latent = encoder(inputs)
         weights = torch.arange(latent.numel()).view(latent.shape).sin()
         gradients.append(torch.autograd.grad((weights * latent).sum(), [*encoder.parameters()]))
-    torch.testing.assert_close(*found)
-    torch.testing.assert_close(*gradients)
-    with torch.no_grad():
-        torch.testing.assert_close(encoder(pictures, factors), found[0])
+        found.append(latent)
+        with torch.no_grad():
+            torch.testing.assert_close(encoder(inputs), latent, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(*found, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-5)
     assert found[0].min() == 0 < found[0].max()
+
+
+@pytest.mark.parametrize(
+    ("shape", "takes"), [((4, 84, 84), True), ((4, 52, 56), True), ((4, 84, 82), False), ((4, 48, 84), False)]
+)
+def test_pictures_whose_sides_fit_come_in_blocks(shape, takes):
+    assert make_encoder("centred-nature", shape, 0.1).takes_blocks == takes
+    assert not make_encoder("nature", shape, 0.1).takes_blocks
 
 
 def test_a_centred_encoder_tells_pictures_apart_that_share_a_background():
@@ -154,7 +175,7 @@ def layer_by_layer(name: str, encoder, x):
     if name.endswith("nature"):
         if name == "centred-nature":
             height, width = x.shape[2:]
-            x = F.pad(x - x.mean((1, 2, 3), keepdim=True), (0, max(36 - width, 0), 0, max(36 - height, 0)))
+            x = F.pad(x - x.mean((1, 2, 3), keepdim=True), (0, max(52 - width, 0), 0, max(52 - height, 0)))
         for conv in (encoder.conv0, encoder.conv1, encoder.conv2):
             x = torch.relu(conv(x))
         return x

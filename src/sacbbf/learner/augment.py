@@ -7,26 +7,30 @@ from dataclasses import dataclass
 import torch
 
 from sacbbf.learner.noise import Noise
+from sacbbf.native.pictures import can_block, centred_blocks
 
 PAD = 4  # pixels of edge replication on each side (DrQ)
 WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # by bytes
+BLOCK_ROWS = 4  # of pixels in a block
 INTENSITY = 0.05  # standard deviation of the brightness factor, before clipping at two of them (DrQ)
 
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """Network inputs (N, ...), and what each is still to be multiplied by, (N,), if anything."""
+    """A batch's states as networks take them: s_t (B, ...), and those after it, row by row (rows * B, ...)."""
 
-    states: torch.Tensor
-    factors: torch.Tensor | None = None
+    now: torch.Tensor
+    later: torch.Tensor
 
-    def rows(self, first: int, end: int | None = None) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """States and factors of some of the inputs, as networks take them."""
-        return self.states[first:end], None if self.factors is None else self.factors[first:end]
+    @classmethod
+    def of(cls, states: torch.Tensor, size: int) -> Inputs:
+        """Of all states in one tensor ((1 + rows) * B, ...), `size` being B."""
+        return cls(states[:size], states[size:])
 
-    def multiplied(self) -> torch.Tensor:
-        """The states, multiplied in place by their factors."""
-        return self.states if self.factors is None else self.states.mul_(self.factors[:, None, None, None])
+    def row(self, number: int) -> torch.Tensor:
+        """States (B, ...) of a row; the first one after s_t is number 1."""
+        size = self.now.shape[0]
+        return self.later[(number - 1) * size : number * size]
 
 
 def to_float(states: torch.Tensor) -> torch.Tensor:
@@ -97,13 +101,29 @@ def brightness(normal: torch.Tensor) -> torch.Tensor:
     return 1.0 + INTENSITY * normal.clamp(-2.0, 2.0)
 
 
-def augment(images: torch.Tensor, noise: Noise, crop_extra: int = 1) -> Inputs:
-    """Augmented network inputs (N, C, H, W) float from stored images; all frames of a state share the draw.
-
-    Brightness and the scaling to [0, 1] are one multiplication, which is left to do.
-    """
+def draw(images: torch.Tensor, noise: Noise, crop_extra: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Where each of N images is cropped, (N, 2), and what multiplies it, (N,): brightness and scaling to [0, 1]."""
     offsets = noise.integers(2 * PAD + crop_extra, (images.shape[0], 2))
-    factor = brightness(noise.normal((images.shape[0],)))  # (N,)
-    if images.dtype == torch.uint8:
-        factor = factor / 255.0
-    return Inputs(random_shift(images, offsets).to(torch.float32), factor)
+    factors = brightness(noise.normal((images.shape[0],)))
+    return offsets, factors / 255.0 if images.dtype == torch.uint8 else factors
+
+
+def augment(images: torch.Tensor, noise: Noise, crop_extra: int = 1) -> torch.Tensor:
+    """Augmented network inputs (N, C, H, W) float from stored images; all frames of a state share the draw."""
+    offsets, factors = draw(images, noise, crop_extra)
+    return random_shift(images, offsets).to(torch.float32).mul_(factors[:, None, None, None])
+
+
+def can_augment_in_blocks(images: torch.Tensor) -> bool:
+    """Whether `augment_in_blocks` takes images (N, C, H, W)."""
+    return can_block(images, BLOCK_ROWS)
+
+
+def augment_in_blocks(images: torch.Tensor, size: int, noise: Noise, crop_extra: int = 1) -> Inputs:
+    """What `augment` returns, less each image's mean and in blocks of pixels, of which the first `size` are s_t.
+
+    Layers are fastest on blocks of four rows, their gradients on single rows; so s_t, which needs gradients, has those.
+    """
+    offsets, factors = draw(images, noise, crop_extra)
+    parts = ((slice(None, size), 1), (slice(size, None), BLOCK_ROWS))
+    return Inputs(*(centred_blocks(images[at], offsets[at], factors[at], rows, PAD) for at, rows in parts))

@@ -14,7 +14,7 @@ from sacbbf.behaviour import BEHAVIOURS
 from sacbbf.config import AgentConfig
 from sacbbf.errors import RunFailed
 from sacbbf.learner import losses, objective, sac_discrete, schedules
-from sacbbf.learner.augment import Inputs, augment, grids_to_float, to_float
+from sacbbf.learner.augment import Inputs, augment, augment_in_blocks, can_augment_in_blocks, grids_to_float, to_float
 from sacbbf.learner.batches import check_batch, split
 from sacbbf.learner.noise import Noise
 from sacbbf.learner.optimiser import Descent, MovingAverage
@@ -67,6 +67,7 @@ class Learner:
         self.target = self._fresh_network()
         self.target.load_state_dict(self.online.state_dict())
         self.target.requires_grad_(False)
+        self.in_blocks = compute.native and getattr(self.online.encoder, "takes_blocks", False)
         self.descent = Descent(config.optimiser, self.online)
         self.average = MovingAverage(self.target, self.online, config.optimiser.tau)
         self._make_goal, self._make_loss = objective.make_goal, objective.make_loss
@@ -155,16 +156,12 @@ class Learner:
         row = self._bootstrap_row(batch)
         with self.timer("augmentation"):
             used = batch.states[: max(row, self.spr_steps) + 1]
-            inputs = self.prepare(used)  # (rows * B, ...)
-            if not self.online.takes_factors:
-                inputs = Inputs(inputs.multiplied())
+            inputs = self.prepare(used)
         loss = self.config.loss
         latent_t, latent_n = None, None
         if self._encodes_together():
             with self.timer("forward"):
-                latent_t, latent_n = self.online.encode_both(
-                    inputs.states[:size], inputs.states[row * size : (row + 1) * size]
-                )
+                latent_t, latent_n = self.online.encode_both(inputs.now, inputs.row(row))
         self._draw_noise(self.target, self.online)
         gumbel = self._gumbel(size, loss.backup == "sampled")
         with self.timer("target passes"):
@@ -187,7 +184,7 @@ class Learner:
             return self._make_loss(
                 self.online,
                 latent_t,
-                inputs.rows(0, size),
+                inputs.now,
                 batch,
                 goal,
                 steps=self.spr_steps,
@@ -200,10 +197,9 @@ class Learner:
 
     def _compute_twin(self, online: TwinNetwork, target: TwinNetwork, batch: Batch) -> tuple[torch.Tensor, Terms]:
         with self.timer("augmentation"):
-            # (2 * B, ...): no future states without self-prediction
-            states = self.prepare(batch.states).multiplied()
+            inputs = self.prepare(batch.states)  # one row after s_t: no future states without self-prediction
         with self.timer("forward"), objective.precision(self.bf16, self.device):
-            return self._compute_sac_discrete(online, target, states, batch, self.config.loss.target_entropy)
+            return self._compute_sac_discrete(online, target, inputs, batch, self.config.loss.target_entropy)
 
     def reset(self) -> None:
         """Reset both networks, each with its own fresh draw, and start optimiser and schedules afresh."""
@@ -213,11 +209,14 @@ class Learner:
         self.updates_since_reset = 0
 
     def prepare(self, states: torch.Tensor) -> Inputs:
-        """Network inputs ((k + 2) * B, ...) from a batch's stored states (k + 2, B, ...), with what multiplies them."""
-        flat = states.flatten(0, 1)
+        """Network inputs from a batch's stored states (1 + rows, B, ...)."""
+        flat, size = states.flatten(0, 1), states.shape[1]
         if self.config.loss.augment and flat.dim() == 4:
-            return augment(flat, self.noise, self.behaviour.crop_extra)
-        return Inputs(grids_to_float(flat) if flat.dtype == torch.bool and flat.dim() == 4 else to_float(flat))
+            if self.in_blocks and can_augment_in_blocks(flat):
+                return augment_in_blocks(flat, size, self.noise, self.behaviour.crop_extra)
+            return Inputs.of(augment(flat, self.noise, self.behaviour.crop_extra), size)
+        grids = flat.dtype == torch.bool and flat.dim() == 4
+        return Inputs.of(grids_to_float(flat) if grids else to_float(flat), size)
 
     # --- parts of an update ---
 

@@ -52,7 +52,7 @@ def make_goal(
     gumbel: torch.Tensor | None,
     bf16: bool,
 ) -> Goal:
-    """Return the goal of a batch from its states as network inputs, rows * B, the bootstrap state in `row`.
+    """Return the goal of a batch from its states as network inputs, the bootstrap state in row number `row`.
 
     `latent_n` (B, D) is what the online network makes of that one, if it has been encoded; `steps` is SPR's k, 0
     without it. A backup that samples draws its action with `gumbel` (B, A).
@@ -60,9 +60,9 @@ def make_goal(
     size = batch.return_n.shape[0]
     logits, action, chooser = None, None, None
     with precision(bf16, batch.return_n.device):
-        ahead = target_pass(target, *inputs.rows(size), size, steps, row - 1)
+        ahead = target_pass(target, inputs.later, size, steps, row - 1)
         if latent_n is None and (loss.backup != "greedy" or loss.double):
-            latent_n = flatten(online.encode(*inputs.rows(row * size, (row + 1) * size)))
+            latent_n = flatten(online.encode(inputs.row(row)))
         if latent_n is not None and loss.backup != "greedy":
             logits = next_policy_logits(online, latent_n)
         elif latent_n is not None:
@@ -87,7 +87,7 @@ def make_goal(
 def make_loss(
     online: AgentNetwork,
     latent_t: torch.Tensor | None,
-    input_t: tuple[torch.Tensor, torch.Tensor | None],
+    input_t: torch.Tensor,
     batch: Batch,
     goal: Goal,
     *,
@@ -100,11 +100,11 @@ def make_loss(
 ) -> tuple[torch.Tensor, Terms]:
     """Return the loss to minimise, with its graph, and everything it was made of, without.
 
-    `input_t` is s_t as network input (B, ...) and its factors (B,), `latent_t` (B, D) its latent, if it has been
-    encoded. A policy gradient that samples draws its action with `gumbel` (B, A).
+    `input_t` is s_t as network input (B, ...), `latent_t` (B, D) its latent, if it has been encoded. A policy gradient
+    that samples draws its action with `gumbel` (B, A).
     """
     with precision(bf16, batch.return_n.device):
-        latent = flatten(online.encode(*input_t)) if latent_t is None else latent_t
+        latent = flatten(online.encode(input_t)) if latent_t is None else latent_t
         now = online_pass(online, latent, batch.actions[:steps])
     taken = losses.select(now.q_logits, batch.actions[0])  # (B, N)
     distributional = atoms.numel() > 1

@@ -43,14 +43,12 @@ def online_pass(network: AgentNetwork, latent: torch.Tensor, actions: torch.Tens
     )
 
 
-def target_pass(
-    network: AgentNetwork, states: torch.Tensor, factors: torch.Tensor | None, size: int, steps: int, row: int
-) -> TargetPass:
-    """Encode all states after s_t, stacked as (rows * B, ...), in one call; `factors` are what they are multiplied by.
+def target_pass(network: AgentNetwork, states: torch.Tensor, size: int, steps: int, row: int) -> TargetPass:
+    """Encode all states after s_t, stacked as (rows * B, ...), in one call.
 
     The first k = `steps` rows are s_{t+1} .. s_{t+k}; row number `row` holds the bootstrap state.
     """
-    latents = network.encode(states, factors)
+    latents = network.encode(states)
     q_features = network.q_features(latents)  # (rows * B, D)
     q_logits = network.q_logits(q_features[row * size : (row + 1) * size]).float()
     if steps == 0:

@@ -11,6 +11,7 @@ import math
 import torch
 from torch.nn import functional as F
 
+from sacbbf.learner.augment import Inputs
 from sacbbf.learner.losses import entropy, select, target_value
 from sacbbf.learner.terms import Terms
 from sacbbf.networks.encoders import flatten
@@ -40,14 +41,13 @@ def temperature_loss(log_alpha: torch.Tensor, policy_entropy: torch.Tensor, targ
 
 
 def compute(
-    online: TwinNetwork, target: TwinNetwork, states: torch.Tensor, batch: Batch, share: float
+    online: TwinNetwork, target: TwinNetwork, inputs: Inputs, batch: Batch, share: float
 ) -> tuple[torch.Tensor, Terms]:
-    """Return the loss to minimise and what it was made of, from inputs (2 * B, ...): s_t, then s_{t+n}.
+    """Return the loss to minimise and what it was made of, from s_t and one row after it, s_{t+n}.
 
     `share` of log A is the entropy that the temperature aims at.
     """
-    size = batch.return_n.shape[0]
-    state_t, state_n = states[:size], states[size:]
+    state_t, state_n = inputs.now, inputs.later
     alpha = online.log_alpha.exp()
     with torch.no_grad():
         next_logits = online.policy_logits(online.policy_features(online.encode(state_n)))

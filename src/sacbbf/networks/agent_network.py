@@ -59,14 +59,9 @@ class AgentNetwork(nn.Module):
                 else:
                     layer.draw(normal)
 
-    @property
-    def takes_factors(self) -> bool:
-        """Whether `encode` takes factors that the observations are still to be multiplied by."""
-        return getattr(self.encoder, "takes_factors", False)
-
-    def encode(self, obs: torch.Tensor, factors: torch.Tensor | None = None) -> torch.Tensor:
-        """Latents of observations (N, C, H, W) or (N, D), already float and scaled, but for `factors` (N,) if given."""
-        latent = self.encoder(obs) if factors is None else self.encoder(obs, factors)
+    def encode(self, obs: torch.Tensor) -> torch.Tensor:
+        """Latents of observations (N, C, H, W) or (N, D), already float and scaled."""
+        latent = self.encoder(obs)
         return renormalize(latent) if self.renormalize else latent
 
     @property

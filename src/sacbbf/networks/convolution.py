@@ -11,6 +11,7 @@ large pictures less, to the same bits.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -73,10 +74,20 @@ def fuses(x: torch.Tensor) -> bool:
 
 def relu_of(x: torch.Tensor, layer: StridedConv | Conv3x3) -> torch.Tensor:
     """The relu of a layer's answer (N, C', H', W') to pictures (N, C, H, W)."""
-    convolve = torch.ops.mkldnn._convolution_pointwise.default
     x, weight, stride = columns_as_channels(x, layer.weight, layer.stride)
-    how = layer.padding, stride, layer.dilation, layer.groups
-    return convolve(x, weight, layer.bias, *how, "relu", [], "")  # type: ignore[no-any-return]
+    return relu_conv(x, weight, layer.bias, stride, layer.padding)
+
+
+def relu_conv(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor,
+    stride: Sequence[int],
+    padding: Sequence[int | str] = (0, 0),
+) -> torch.Tensor:
+    """The relu of a convolution (N, C', H', W') of pictures (N, C, H, W), by weight (C', C, h, w) and bias (C',)."""
+    convolve = torch.ops.mkldnn._convolution_pointwise.default
+    return convolve(x, weight, bias, padding, stride, ONE, 1, "relu", [], "")  # type: ignore[no-any-return]
 
 
 def add_onto(

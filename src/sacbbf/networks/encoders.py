@@ -10,14 +10,14 @@ from torch import nn
 from torch.nn import functional as F
 
 from sacbbf.errors import UsageError
-from sacbbf.networks.convolution import Conv3x3, StridedConv, add_onto, fuses, relu_of
+from sacbbf.networks.convolution import Conv3x3, StridedConv, add_onto, fuses, relu_conv, relu_of
 
 
 class Encoder(nn.Module):
     """Observation -> latent."""
 
     out_shape: tuple[int, ...]  # of a latent: (C, H, W) or (D,)
-    takes_factors = False  # whether `forward` takes factors (N,) that the observations are still to be multiplied by
+    takes_blocks = False  # whether `forward` takes pictures less their mean in blocks of pixels too (in_blocks)
 
 
 def same_padding(size: int, kernel: int, stride: int) -> tuple[int, int]:
@@ -134,50 +134,65 @@ class NatureEncoder(Encoder):
         return x
 
 
+def in_blocks(weight: torch.Tensor, rows: int) -> torch.Tensor:
+    """A layer's weight (C', C, h, w) for pictures whose blocks of `rows` x 4 pixels are channels (C, rows, 4).
+
+    Both h and w are multiples of those: (C', 4 rows C, h / rows, w / 4), in channels-last layout.
+    """
+    count, channels, height, width = weight.shape
+    blocks = weight.view(count, channels, height // rows, rows, width // 4, 4).permute(0, 2, 4, 1, 3, 5)
+    return blocks.reshape(count, height // rows, width // 4, -1).permute(0, 3, 1, 2)
+
+
 class CentredNatureEncoder(Encoder):
-    """The Nature CNN of pictures less their mean, each over all its entries; 84x84 pixels become 9x9 places.
+    """The Nature CNN of pictures less their mean, each over all its entries; 84x84 pixels become 7x7 places.
 
     Pictures of a game share most of their light, and a small network takes them for one until it has learned that the
     rest is what matters. This takes the common part away from the start. All that follows is cheaper than with
-    `NatureEncoder`: the two layers with strides are not padded, as in DQN, which makes 9x9 places and not 11x11, and
-    the last layer has half as many channels.
+    `NatureEncoder`: no layer is padded, as in DQN, which makes 7x7 places and not 11x11, and the last two have half as
+    many channels.
     """
 
-    takes_factors = True
-    smallest = 36  # pixels of a side, of which three are left; smaller pictures are padded to it
+    smallest = 52  # pixels of a side, of which three are left; smaller pictures are padded to it
 
     def __init__(self, in_shape: Sequence[int], width_scale: float) -> None:
         super().__init__()
-        widths = [scaled(width, width_scale) for width in (32, 64, 32)]
+        widths = [scaled(width, width_scale) for width in (32, 32, 32)]
         self.short = [max(self.smallest - side, 0) for side in in_shape[1:]]  # (rows, columns) to add
         self.conv0 = StridedConv(in_shape[0], widths[0], kernel_size=8, stride=4)
         self.conv1 = StridedConv(widths[0], widths[1], kernel_size=4, stride=2)
-        self.conv2 = Conv3x3(widths[1], widths[2])
-        self.out_shape = (widths[2], *((max(side, self.smallest) - 20) // 8 + 1 for side in in_shape[1:]))
+        self.conv2 = StridedConv(widths[1], widths[2], kernel_size=3, stride=1)
+        self.out_shape = (widths[2], *((max(side, self.smallest) - 36) // 8 + 1 for side in in_shape[1:]))
+        self.takes_blocks = not any(self.short) and all(side % 4 == 0 for side in in_shape[1:])
 
-    def forward(self, x: torch.Tensor, factors: torch.Tensor | None = None) -> torch.Tensor:
-        """Map (N, C, H, W) to (N, 32 * width_scale, (H - 20) // 8 + 1, (W - 20) // 8 + 1), H and W at least 36.
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Map (N, C, H, W) to (N, 32 * width_scale, (H - 36) // 8 + 1, (W - 36) // 8 + 1), H and W at least 52.
 
-        Pictures are multiplied by `factors` (N,), if given. Neither that nor taking the mean away makes a copy of them:
-        conv(f (x - light)) = f conv(x) - f light conv(1).
+        Or the same pictures less their mean, with blocks of r x 4 pixels as channels: (N, 4 r C, H / r, W / 4), where
+        r is 1, 2 or 4 and in the order of `in_blocks`.
+        """
+        channels = self.conv0.in_channels
+        x = self._answer(x) if x.shape[1] == channels else self._answer_to_blocks(x, x.shape[1] // (4 * channels))
+        for conv in (self.conv1, self.conv2):
+            x = relu_of(x, conv) if fuses(x) else F.relu_(conv(x))
+        return x
+
+    def _answer(self, x: torch.Tensor) -> torch.Tensor:
+        """The first layer's answer to pictures; taking the mean away makes no copy of them.
+
+        conv(x - light) = conv(x) - light conv(1).
         """
         light = flatten(x).mean(dim=1)  # (N,)
         if any(self.short):
             rows, columns = self.short
             x, light = F.pad(x - light[:, None, None, None], (0, columns, 0, rows)), torch.zeros_like(light)
         answer = self.conv0.with_bias(x, None)  # (N, C', H', W')
-        light = light if factors is None else light * factors
         plus = torch.addr(self.conv0.bias, light, self.conv0.weight.sum((1, 2, 3)), alpha=-1)
-        plus = plus[:, :, None, None].to(answer.dtype)
-        if factors is None:
-            answer = answer.add_(plus)
-        else:
-            out = None if torch.is_grad_enabled() else answer
-            answer = torch.addcmul(plus, answer, factors[:, None, None, None].to(answer.dtype), out=out)
-        x = F.relu_(answer)
-        for conv in (self.conv1, self.conv2):
-            x = relu_of(x, conv) if fuses(x) else F.relu_(conv(x))
-        return x
+        return F.relu_(answer.add_(plus[:, :, None, None].to(answer.dtype)))
+
+    def _answer_to_blocks(self, x: torch.Tensor, rows: int) -> torch.Tensor:
+        weight, bias, stride = in_blocks(self.conv0.weight, rows), self.conv0.bias, (4 // rows, 1)
+        return relu_conv(x, weight, bias, stride) if fuses(x) else F.relu_(F.conv2d(x, weight, bias, stride))
 
 
 class GridEncoder(Encoder):

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from sacbbf import __version__, games, processor
+from sacbbf.native.library import library
 from sacbbf.run.evaluate import summarise
 from sacbbf.types import EpisodeRecord
 
@@ -38,6 +39,8 @@ def machine(device: str) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "device": device,
     }
+    if device == "cpu":
+        facts["pictures"] = "PyTorch" if library() is None else "C"  # what prepares them for small networks
     if device.startswith("cuda"):
         facts["gpu"] = torch.cuda.get_device_name(device)
     return facts
