@@ -148,9 +148,6 @@ class ComputeConfig:
     compile: bool = False
     """Compile an update's passes and losses with torch.compile: faster once it runs, slow to start, other last bits.
     Needs a C++ compiler, on CUDA Triton."""
-    native: bool = True
-    """On a CPU, prepare pictures for the centred-nature encoder by a C function, which is compiled when first needed
-    (Linux, with a C compiler); without it, or elsewhere, by PyTorch's operations."""
     frames_on_device: bool = False
     """Keep replay frames in the device's memory (Atari: 706 MB per 100,000 steps) instead of the host's."""
     share_bootstrap: bool = False

@@ -14,11 +14,13 @@ import torch
 from encoder_calls import encoder_calls
 from learners import ACTIONS, BATCH, SHAPES, config, make_batch, make_learner, make_replay
 
+from sacbbf.ladder import change
 from sacbbf.learner import learner as learner_module
 from sacbbf.learner.learner import Learner
 from sacbbf.learner.noise import Noise, NoNoise
-from sacbbf.native.library import library
+from sacbbf.native import library
 from sacbbf.networks import AgentNetwork
+from sacbbf.presets import preset
 
 # --- states encoded -----------------------------------------------------------------------------------------
 
@@ -74,27 +76,28 @@ def test_a_bootstrap_state_beyond_the_predicted_ones_is_not_shared():
     assert encoded == [3 * BATCH, 3 * BATCH]
 
 
-# --- pictures by the C function or by PyTorch ---
+# --- C functions or PyTorch's --------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(library() is None, reason="no C functions here: no compiler, or not Linux")
-@pytest.mark.parametrize("agent", [{}, {"policy": False}, {"twin_q": True, "num_atoms": 1, "dueling": False}])
-def test_pictures_in_blocks_change_nothing_but_rounding(agent, monkeypatch):
-    shape, updates, prepared = (4, 60, 56), [], []
-    real = learner_module.augment_in_blocks
-    monkeypatch.setattr(learner_module, "augment_in_blocks", lambda *args: prepared.append(args[1]) or real(*args))
-    k = 0 if "twin_q" in agent else 2
-    backup = "greedy" if agent == {"policy": False} else "sampled"
+@pytest.mark.skipif(library.library() is None, reason="no C functions here: no compiler, or not Linux")
+@pytest.mark.parametrize("agent", ["sac-bbf", "bbf", "sac-discrete"])
+@pytest.mark.parametrize(("size", "kind", "shape"), [("laptop", "image", (4, 60, 56)), ("tiny", "grid", (3, 10, 10))])
+def test_c_functions_change_nothing_but_rounding(agent, size, kind, shape, monkeypatch):
+    small = {"width_scale": 0.25, "hidden_dim": 16}
+    settings = change(preset(size, kind, 20_000, agent=agent), {"network": small})
+    batch = make_batch(shape, settings.loss.spr_steps if settings.loss.spr_weight else 0)
+    if kind == "grid":
+        batch = dataclasses.replace(batch, states=batch.states > 127)
+    updates = []
     for native in (True, False):
-        settings = config("centred-nature", compute={"native": native}, network=agent, loss={"backup": backup})
-        settings = dataclasses.replace(settings, loss=dataclasses.replace(settings.loss, spr_weight=5.0 if k else 0.0))
+        if not native:
+            monkeypatch.setattr(library, "library", lambda: None)
         learner = Learner(settings, shape, ACTIONS, seed=0)
-        terms = learner.update(make_batch(shape, k), beta=0.01).terms
+        terms = learner.update(batch, beta=0.01).terms
         updates.append((terms.latent, terms.td, terms.spr, terms.policy, *learner.online.parameters()))
-    assert prepared == [BATCH]
     assert updates[0][0].max() > 0
-    for blocks, pictures in zip(*updates, strict=True):
-        torch.testing.assert_close(blocks, pictures, rtol=1e-3, atol=1e-5)
+    for here, there in zip(*updates, strict=True):
+        torch.testing.assert_close(here, there, rtol=1e-3, atol=1e-5)
 
 
 # --- devices ------------------------------------------------------------------------------------------------

@@ -60,6 +60,11 @@ def test_a_compiler_that_fails_or_hangs_is_none(own_cache, monkeypatch, tmp_path
     assert native.library() is None
 
 
+def test_who_wants_none_gets_none(own_cache, monkeypatch):
+    monkeypatch.setenv("SACBBF_NATIVE", "0")
+    assert native.library() is None
+
+
 def test_other_systems_do_without(own_cache, monkeypatch):
     monkeypatch.setattr(native.sys, "platform", "darwin")
     assert native.library() is None

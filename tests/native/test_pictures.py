@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from sacbbf.native.library import library
+from sacbbf.native import library
 from sacbbf.native.pictures import LARGEST, can_block, centred_blocks
 
-pytestmark = pytest.mark.skipif(library() is None, reason="no C functions here: no compiler, or not Linux")
+pytestmark = pytest.mark.skipif(library.library() is None, reason="no C functions here: no compiler, or not Linux")
 
 PAD = 4
 OFFSETS = torch.cartesian_prod(torch.arange(2 * PAD + 1), torch.arange(2 * PAD + 1))  # every one of them

@@ -67,7 +67,7 @@ class Learner:
         self.target = self._fresh_network()
         self.target.load_state_dict(self.online.state_dict())
         self.target.requires_grad_(False)
-        self.in_blocks = compute.native and getattr(self.online.encoder, "takes_blocks", False)
+        self.in_blocks = getattr(self.online.encoder, "takes_blocks", False)  # encoders of others may not say
         self.descent = Descent(config.optimiser, self.online)
         self.average = MovingAverage(self.target, self.online, config.optimiser.tau)
         self._make_goal, self._make_loss = objective.make_goal, objective.make_loss

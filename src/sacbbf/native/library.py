@@ -1,8 +1,8 @@
 """Compiles the C source beside it when it is first needed, and keeps the result for later processes.
 
-Only on Linux, and only where there is a C compiler or an earlier result; `library` says None elsewhere, and everything
-that asks for it has a way without. The library has no OpenMP of its own: it uses PyTorch's, whose threads would
-otherwise be in its way while they wait for their next work.
+Only on Linux, and only where there is a C compiler or an earlier result; `library` says None elsewhere, and if the
+environment has SACBBF_NATIVE=0. Everything that asks for it has a way without. The library has no OpenMP of its own: it
+uses PyTorch's, whose threads would otherwise be in its way while they wait for their next work.
 """
 
 from __future__ import annotations
@@ -21,17 +21,20 @@ import torch  # noqa: F401  (brings OpenMP into the process)
 
 from sacbbf import processor
 
-SOURCE = Path(__file__).with_name("pictures.c")
+SWITCH = "SACBBF_NATIVE"  # an environment variable; 0: do without
+SOURCE = Path(__file__).with_name("functions.c")
 COMPILERS = ("cc", "gcc")
 # Sums and products are not contracted: their last bits would depend on the compiler's choice.
 FLAGS = ("-O3", "-march=native", "-ffp-contract=off", "-fPIC", "-fopenmp")
+TYPES = {"p": ctypes.c_void_p, "l": ctypes.c_int64, "i": ctypes.c_int}  # pointers and numbers
+ARGUMENTS = {"pictures": "pllpppliiiiii", "rescale": "ppppplli", "rescale_gradient": "pppppppllii"}
 SECONDS = 60.0  # that a compiler may take
 
 
 @cache
 def library() -> ctypes.CDLL | None:
     """Return the compiled functions, or None where they cannot be had."""
-    if not sys.platform.startswith("linux"):
+    if not sys.platform.startswith("linux") or os.environ.get(SWITCH) == "0":
         return None
     kept = place()
     if kept is not None and (found := _load(kept)) is not None:
@@ -52,7 +55,7 @@ def place() -> Path | None:
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     except RuntimeError:  # a user without a home
         return None
-    return folder / "sacbbf" / f"pictures-{name}.so"
+    return folder / "sacbbf" / f"functions-{name}.so"
 
 
 def _build(folder: Path) -> Path | None:
@@ -60,7 +63,7 @@ def _build(folder: Path) -> Path | None:
     compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
     if compiler is None:
         return None
-    unlinked, built = folder / "pictures.o", folder / "pictures.so"
+    unlinked, built = folder / "functions.o", folder / "functions.so"
     for arguments in ((*FLAGS, "-c", SOURCE, "-o", unlinked), ("-shared", unlinked, "-o", built)):
         try:
             done = subprocess.run([compiler, *map(str, arguments)], capture_output=True, timeout=SECONDS)
@@ -74,9 +77,9 @@ def _build(folder: Path) -> Path | None:
 def _load(path: Path) -> ctypes.CDLL | None:
     try:
         found = ctypes.CDLL(str(path), mode=os.RTLD_NOW)  # at once: a symbol that is missing is an error here
-        pointer, long, number = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int
-        found.pictures.argtypes = [pointer, long, long, pointer, pointer, pointer, long, *[number] * 6]
-        found.pictures.restype = None
+        for name, arguments in ARGUMENTS.items():
+            function = getattr(found, name)
+            function.argtypes, function.restype = [TYPES[kind] for kind in arguments], None
     except (OSError, AttributeError):
         return None
     return found

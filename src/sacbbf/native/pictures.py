@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from sacbbf.native.library import library
+from sacbbf.native import library
 
 COLUMNS = 4  # of a block
 LARGEST = 1 << 18  # bytes of a picture: one lies on a thread's stack while it is worked on
@@ -16,7 +16,7 @@ def can_block(images: torch.Tensor, rows: int) -> bool:
         return False  # traced tensors have no memory to read
     height, width = images.shape[2:]
     whole = images.stride(3) == 1 and images.stride(2) == width and images[0].numel() <= LARGEST
-    return whole and height % rows == 0 and width % COLUMNS == 0 and library() is not None
+    return whole and height % rows == 0 and width % COLUMNS == 0 and library.library() is not None
 
 
 def centred_blocks(
@@ -29,7 +29,7 @@ def centred_blocks(
     channels-last layout. `can_block` must hold.
     """
     count, planes, height, width = images.shape
-    functions = library()
+    functions = library.library()
     assert functions is not None, "can_block was not asked"
     if offsets.shape != (count, 2) or offsets.dtype != torch.int64:
         raise ValueError(f"offsets: got {offsets.dtype} of shape {tuple(offsets.shape)}, must be int64 of ({count}, 2)")

@@ -16,7 +16,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from sacbbf.networks.encoders import GridEncoder, flatten, images
-from sacbbf.networks.renormalize import extremes, rescale, rescale_gradient
+from sacbbf.networks.renormalize import rescale, rescale_gradient
 
 ONE, TWO, NONE = [1, 1], [2, 2], [0, 0]
 SHORT_ROWS = 512  # entries of two of a grid's rows up to which a matrix is faster
@@ -60,8 +60,8 @@ class _Encoding(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: torch.Tensor, unused: None) -> tuple[torch.Tensor | None, ...]:
-        weight0, weight1, scaled, grids, hidden, rows, low, high, scale = ctx.saved_tensors
-        grad = rescale_gradient(grad, scaled, scale, *extremes(rows, low, high, scale))
+        weight0, weight1, scaled, grids, hidden, rows, *bounds = ctx.saved_tensors
+        grad = rescale_gradient(grad, rows, scaled, *bounds)
         grad1 = _through_relu(grad, rows)  # (N, D)
         maps = images(grad1, ctx.shape)
         grad0 = _through_relu(input_gradient(grad1, hidden, weight1), hidden)

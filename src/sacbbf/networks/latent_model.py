@@ -21,7 +21,7 @@ from torch.nn import functional as F
 from sacbbf.networks import convolution
 from sacbbf.networks.encoders import flatten, images
 from sacbbf.networks.precision import in_one_precision
-from sacbbf.networks.renormalize import extremes, rescale, rescale_gradient
+from sacbbf.networks.renormalize import rescale, steps_back
 from sacbbf.networks.small_map import SmallMap, Taps
 
 Shape = tuple[int, ...]  # of one latent: (C, H, W) or (D,)
@@ -115,22 +115,15 @@ class _RollOut(torch.autograd.Function):
         latents, hidden, raw, weight0, weight1, actions, *bounds = ctx.saved_tensors
         shape = ctx.shape
         steps = raw.shape[0]
-        # Gradients at the layers' outputs; at first which of them the relus let through, as 0.0 and 1.0.
-        grad0 = torch.gt(hidden, 0.0, out=torch.empty_like(hidden))
-        grad1 = torch.gt(raw, 0.0, out=torch.empty_like(raw))
-        (z, before), (_, within) = by_step(latents, shape), by_step(hidden, shape)
+        # Gradients at the layers' outputs; the first one's are at first what its relus let through, as 0.0 and 1.0.
+        grad0, grad1 = torch.gt(hidden, 0.0, out=torch.empty_like(hidden)), torch.empty_like(raw)
+        (_, before), (_, within) = by_step(latents, shape), by_step(hidden, shape)
         (_, g0), (rows1, g1) = by_step(grad0, shape), by_step(grad1, shape)
-        if bounds:
-            low, high, scale = bounds
-            found = (part.unbind(0) for part in extremes(raw, low, high, scale))
-            rescaling = list(zip(z[1:], scale.unbind(0), *found, strict=True))
+        back = steps_back(raw, latents[1:], bounds)
         *later, last = grad.unbind(0)
         carried = last.clone()
         for now in reversed(range(steps)):
-            if bounds:
-                scaled, by, at_low, at_ends = rescaling[now]
-                rescale_gradient(carried, scaled, by, at_low, at_ends, out=carried)
-            rows1[now].mul_(carried)
+            back(now, carried, rows1[now])
             inner = input_gradient(g1[now], within[now], weight1, out=carried)
             outer = input_gradient(g0[now].mul_(inner), before[now], weight0, out=carried)
             carried = flatten(outer).add_(later[now])

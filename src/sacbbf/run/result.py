@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from sacbbf import __version__, games, processor
-from sacbbf.native.library import library
+from sacbbf.native import library
 from sacbbf.run.evaluate import summarise
 from sacbbf.types import EpisodeRecord
 
@@ -40,7 +40,9 @@ def machine(device: str) -> dict[str, Any]:
         "device": device,
     }
     if device == "cpu":
-        facts["pictures"] = "PyTorch" if library() is None else "C"  # what prepares them for small networks
+        facts["functions"] = (
+            "PyTorch" if library.library() is None else "C"
+        )  # which functions take many of an update's passes
     if device.startswith("cuda"):
         facts["gpu"] = torch.cuda.get_device_name(device)
     return facts
