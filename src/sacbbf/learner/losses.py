@@ -13,6 +13,8 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from sacbbf.constants import counting, number
+from sacbbf.native import cosines, library
+from sacbbf.networks.precision import plainly_on_cpu
 
 
 def support(num_atoms: int, v_max: float, device: torch.device) -> torch.Tensor:
@@ -123,8 +125,12 @@ class _SelfPrediction(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, prediction: torch.Tensor, target: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-        length, other = (torch.linalg.vector_norm(x, dim=-1).clamp_min_(1e-8) for x in (prediction, target))
-        cosine = (prediction * target).sum(dim=-1).div_(length * other)  # (V, k, B)
+        ctx.native = plainly_on_cpu(prediction.device) and library.takes(prediction) and library.takes(target)
+        if ctx.native:
+            length, other, cosine = cosines.cosine(prediction, target)  # (V, k, B) each
+        else:
+            length, other = (torch.linalg.vector_norm(x, dim=-1).clamp_min_(1e-8) for x in (prediction, target))
+            cosine = (prediction * target).sum(dim=-1).div_(length * other)
         ctx.save_for_backward(prediction, target, weight, length, other, cosine)
         return torch.sub(number(1.0, cosine.device), cosine).mul_(weight).sum(dim=(0, 1))
 
@@ -132,6 +138,9 @@ class _SelfPrediction(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None, None]:
         prediction, target, weight, length, other, cosine = ctx.saved_tensors
+        if ctx.native:
+            at_cosine = (grad * weight).neg_().expand(cosine.shape)
+            return cosines.cosine_gradient(at_cosine, prediction, target, length, other, cosine), None, None
         share = (grad * weight) / length  # (V, k, B)
         along, back = (share / other).unsqueeze(-1), (share * cosine).div_(length).unsqueeze(-1)
         return (prediction * back).addcmul_(target, along, value=-1), None, None

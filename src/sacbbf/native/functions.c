@@ -3,6 +3,7 @@
    OpenMP's threads are those of the process that loads this: the library is not linked with any of its own. A thread
    works on whole pictures or rows, so that no bit depends on how many there are. */
 
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -104,5 +105,41 @@ void rescale_gradient(const float *grad, const float *rows, const float *scaled,
             found += row[i] == high ? to_max : 0.0f;
             to[i] = row[i] <= floor ? 0.0f : found;
         }
+    }
+}
+
+/* --- cosines of rows (number, width), and the gradient of them --- */
+
+/* The cosine of each row of x with the same row of y, and the lengths of both, which are at least 1e-8. */
+void cosine(const float *x, const float *y, float *x_lengths, float *y_lengths, float *cosines, int64_t number,
+            int64_t width, int threads) {
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t index = 0; index < number; index++) {
+        const float *p = x + index * width, *q = y + index * width;
+        float pp = 0.0f, qq = 0.0f, pq = 0.0f;
+#pragma omp simd reduction(+ : pp, qq, pq)
+        for (int64_t i = 0; i < width; i++) {
+            pp += p[i] * p[i];
+            qq += q[i] * q[i];
+            pq += p[i] * q[i];
+        }
+        const float p_length = sqrtf(pp), q_length = sqrtf(qq);
+        x_lengths[index] = p_length < 1e-8f ? 1e-8f : p_length;
+        y_lengths[index] = q_length < 1e-8f ? 1e-8f : q_length;
+        cosines[index] = pq / (x_lengths[index] * y_lengths[index]);
+    }
+}
+
+/* The gradient at x, from the one at the cosines (number,) and what `cosine` wrote. */
+void cosine_gradient(const float *grad, const float *x, const float *y, const float *x_lengths,
+                     const float *y_lengths, const float *cosines, float *out, int64_t number, int64_t width,
+                     int threads) {
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t index = 0; index < number; index++) {
+        const float *p = x + index * width, *q = y + index * width;
+        float *to = out + index * width;
+        const float share = grad[index] / x_lengths[index];
+        const float along = share / y_lengths[index], back = share * cosines[index] / x_lengths[index];
+        for (int64_t i = 0; i < width; i++) to[i] = q[i] * along - p[i] * back;
     }
 }

@@ -17,7 +17,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-import torch  # noqa: F401  (brings OpenMP into the process)
+import torch  # brings OpenMP into the process
 
 from sacbbf import processor
 
@@ -27,8 +27,20 @@ COMPILERS = ("cc", "gcc")
 # Sums and products are not contracted: their last bits would depend on the compiler's choice.
 FLAGS = ("-O3", "-march=native", "-ffp-contract=off", "-fPIC", "-fopenmp")
 TYPES = {"p": ctypes.c_void_p, "l": ctypes.c_int64, "i": ctypes.c_int}  # pointers and numbers
-ARGUMENTS = {"pictures": "pllpppliiiiii", "rescale": "ppppplli", "rescale_gradient": "pppppppllii"}
+ARGUMENTS = {
+    "pictures": "pllpppliiiiii",
+    "rescale": "ppppplli",
+    "rescale_gradient": "pppppppllii",
+    "cosine": "ppppplli",
+    "cosine_gradient": "ppppppplli",
+}
 SECONDS = 60.0  # that a compiler may take
+
+
+def takes(rows: torch.Tensor) -> bool:
+    """Whether there are functions for a tensor of rows: floats in this computer's memory, one after the other."""
+    plain = type(rows) is torch.Tensor and rows.device.type == "cpu" and rows.dtype == torch.float32
+    return plain and rows.is_contiguous() and library() is not None  # traced tensors have no memory to read
 
 
 @cache

@@ -7,16 +7,10 @@ import torch
 from sacbbf.native import library
 
 
-def can_rescale(rows: torch.Tensor) -> bool:
-    """Whether the functions here take rows (N, D): floats in this computer's memory, one after the other."""
-    plain = type(rows) is torch.Tensor and rows.device.type == "cpu" and rows.dtype == torch.float32
-    return plain and rows.is_contiguous() and library.library() is not None  # traced tensors have no memory to read
-
-
 def rescale(rows: torch.Tensor, out: torch.Tensor, low: torch.Tensor, high: torch.Tensor, scale: torch.Tensor) -> None:
     """Write (z - min) / (max - min + 1e-5) of each row of (N, D) to `out`, and min, max and scale to (N, 1) each."""
     functions = library.library()
-    assert functions is not None, "can_rescale was not asked"
+    assert functions is not None, "library.takes was not asked"
     pointers = (each.data_ptr() for each in (rows, out, low, high, scale))
     functions.rescale(*pointers, *rows.shape, torch.get_num_threads())
 
@@ -38,6 +32,7 @@ def rescale_gradient(
     gradient is the one before it. `out` may be `grad`.
     """
     functions = library.library()
-    assert functions is not None, "can_rescale was not asked"
-    pointers = (each.data_ptr() for each in (grad.contiguous(), rows, scaled, low, high, scale, out))
+    assert functions is not None, "library.takes was not asked"
+    grad = grad.contiguous()  # held by a name until the call is over
+    pointers = (each.data_ptr() for each in (grad, rows, scaled, low, high, scale, out))
     functions.rescale_gradient(*pointers, *rows.shape, relu, torch.get_num_threads())

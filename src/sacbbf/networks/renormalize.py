@@ -9,15 +9,15 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from sacbbf.constants import number
-from sacbbf.native import rescaling
+from sacbbf.native import library, rescaling
 from sacbbf.networks.precision import plainly_on_cpu
 
 Back = Callable[[int, torch.Tensor, torch.Tensor], None]  # from a step's number and gradient to `out`
 
 
 def natively(rows: torch.Tensor) -> bool:
-    """Whether rows (N, D) are rescaled by the C functions."""
-    return plainly_on_cpu(rows.device) and rescaling.can_rescale(rows)
+    """Whether rows (..., D) are rescaled by the C functions."""
+    return plainly_on_cpu(rows.device) and library.takes(rows)
 
 
 def rescale(rows: torch.Tensor, out: torch.Tensor | None = None) -> tuple[torch.Tensor, ...]:
