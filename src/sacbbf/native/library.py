@@ -25,7 +25,7 @@ SWITCH = "SACBBF_NATIVE"  # an environment variable; 0: do without
 SOURCE = Path(__file__).with_name("functions.c")
 COMPILERS = ("cc", "gcc")
 # Sums and products are not contracted: their last bits would depend on the compiler's choice.
-FLAGS = ("-O3", "-march=native", "-ffp-contract=off", "-fPIC", "-fopenmp")
+FLAGS = ("-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fPIC", "-fopenmp")
 TYPES = {"p": ctypes.c_void_p, "l": ctypes.c_int64, "i": ctypes.c_int}  # pointers and numbers
 ARGUMENTS = {
     "pictures": "pllpppliiiiii",

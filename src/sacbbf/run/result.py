@@ -40,9 +40,7 @@ def machine(device: str) -> dict[str, Any]:
         "device": device,
     }
     if device == "cpu":
-        facts["functions"] = (
-            "PyTorch" if library.library() is None else "C"
-        )  # which functions take many of an update's passes
+        facts["functions"] = "PyTorch" if library.library() is None else "C"  # what small networks' passes round by
     if device.startswith("cuda"):
         facts["gpu"] = torch.cuda.get_device_name(device)
     return facts
