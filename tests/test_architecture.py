@@ -10,7 +10,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "src" / "sacbbf"
 # In the order in which data flows. What stands before the first folder is open to all.
 ORDER = [
-    "native", "disk", "envs", "replay", "networks", "learner", "policy", "presets", "run", "bench", "sweep", "watch",
+    "disk", "envs", "replay", "networks", "learner", "kernels", "policy", "presets", "run", "bench", "sweep", "watch",
     "api", "commands", "cli", "__main__",
 ]  # fmt: skip
 FACTS = {
@@ -23,7 +23,7 @@ FACTS = {
     "seeding",
     "games",
     "memory",
-    "constants",
+    "registry",
     "processor",
     "subnormals",
     "__init__",

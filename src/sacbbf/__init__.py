@@ -80,5 +80,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Load a public name."""
     if name in _HOMES:
+        if name == "Learner":
+            importlib.import_module("sacbbf.kernels")  # what `compute.kernels` may use
         return getattr(importlib.import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'sacbbf' has no attribute {name!r}")

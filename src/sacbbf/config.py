@@ -33,6 +33,10 @@ class NetworkConfig:
     """Rescale each latent to [0, 1] (SPR)."""
     policy: bool = True
     """Have a policy branch (SAC-BBF); without it the agent acts on Q (BBF)."""
+    projection: str = "linear"
+    """What maps a latent to each branch's features; others are registered (paper: linear)."""
+    policy_head: str = "linear"
+    """What maps the policy branch's features to logits; others are registered (paper: linear)."""
     noisy: bool = False
     """Learned Gaussian noise in the layers of the Q branch, to explore with (Rainbow)."""
     twin_q: bool = False
@@ -57,14 +61,20 @@ class LossConfig:
     """Steps that the transition model is rolled out, k (release: 5)."""
     target_entropy: float = 0.98
     """With twin_q: the temperature is learned so that the policy's entropy is this share of log A (SAC-Discrete)."""
+    auxiliary: str = "none"
+    """An auxiliary loss that was registered under this name, or none."""
+    auxiliary_weight: float = 1.0
+    """Weight of the auxiliary loss."""
     augment: bool = True
     """Random shift by up to 4 pixels and random intensity; for images, not for grids or vectors."""
 
 
 @dataclass(frozen=True)
 class OptimiserConfig:
-    """AdamW and the target network's moving average."""
+    """The optimiser and the target network's moving average."""
 
+    name: str = "adamw"
+    """AdamW, or an optimiser that was registered under this name (release: AdamW)."""
     learning_rate: float = 1e-4
     """Step size (release: 1e-4)."""
     adam_beta1: float = 0.9
@@ -145,6 +155,8 @@ class ComputeConfig:
 
     precision: Literal["float32", "tf32", "bf16"] = "float32"
     """Arithmetic of the networks; tf32 and bf16 are for CUDA only."""
+    kernels: Literal["auto", "off"] = "auto"
+    """Replace some layers' plain PyTorch by faster functions where they apply; off: never."""
     compile: bool = False
     """Compile an update's passes and losses with torch.compile: faster once it runs, slow to start, other last bits.
     Needs a C++ compiler, on CUDA Triton."""

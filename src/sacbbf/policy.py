@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -56,7 +55,10 @@ class NetworkPolicy:
     def logits(self, states: Frame) -> Logits:
         """Logits (N, A), from the encoder and one branch alone."""
         outputs = []
-        self.network.draw_noise(None if self.noise is None else self.noise.normal)
+        network, training = self.network, self.network.training
+        network.set_noise(None if self.noise is None else network.draw_noise(self.noise.normal))
+        if training:  # norms with statistics act by what they have gathered
+            network.eval()
         for start in range(0, len(states), self.rows):
             part = states[start : start + self.rows]
             padded = np.zeros((self.rows, *states.shape[1:]), states.dtype)
@@ -68,6 +70,8 @@ class NetworkPolicy:
             else:
                 logits = act(self.network, obs)
             outputs.append(logits[: len(part)].float().cpu().numpy())
+        if training:
+            network.train()
         return np.concatenate(outputs)
 
 
@@ -82,14 +86,8 @@ def rate(network: Network, obs: torch.Tensor) -> torch.Tensor:
     """Q (N, A) up to scale, from inputs (N, ...); of two critics, the smaller."""
     if isinstance(network, TwinNetwork):
         return network.q_values(obs).amin(0)
-    tracing = torch.compiler.is_compiling()  # what is made then is no tensor to keep
-    atoms = (support if tracing else _kept_support)(network.num_atoms, 1.0, obs.device)
+    atoms = support(network.num_atoms, 1.0, obs.device)
     return expected_value(network.q_logits(network.q_features(network.encode(obs))), atoms)
-
-
-@lru_cache
-def _kept_support(num_atoms: int, v_max: float, device: torch.device) -> torch.Tensor:
-    return support(num_atoms, v_max, device)
 
 
 class FixedPolicy:

@@ -18,6 +18,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "loss.spr_weight": (0, 1e6),
     "loss.spr_steps": (0, 50),
     "loss.target_entropy": (0, 1),
+    "loss.auxiliary_weight": (0, 1e6),
     "optimiser.learning_rate": (0, 1),
     "optimiser.adam_beta1": (0, 0.999_999_9),
     "optimiser.adam_beta2": (0, 0.999_999_9),

@@ -127,7 +127,7 @@ def test_bench_prints_and_writes(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(PER_ROUND, "tiny", 1)
     assert run(["bench", "--size", "tiny", "--repeats", "2", "--json", str(tmp_path / "bench.json")]) == 0
     text = capsys.readouterr().out
-    for word in ("sampling", "augmentation", "target passes", "backward", "GFLOP", "share of the peak", "RR 8"):
+    for word in ("sampling", "augmentation", "forward", "backward", "GFLOP", "share of the peak", "RR 8"):
         assert word in text
     stored = json.loads((tmp_path / "bench.json").read_text())
     assert stored["rounds"]["agents"]["sac-bbf"]["seconds"]["count"] == 2

@@ -6,18 +6,7 @@ import torch
 from scipy import stats
 
 from sacbbf.behaviour import PAPER, RELEASED
-from sacbbf.learner.augment import (
-    PAD,
-    Inputs,
-    augment,
-    augment_in_blocks,
-    brightness,
-    can_augment_in_blocks,
-    can_merge,
-    grids_to_float,
-    random_shift,
-    to_float,
-)
+from sacbbf.learner.augment import PAD, augment, brightness, random_shift, to_float
 from sacbbf.learner.noise import Noise
 
 SIDE = 2 * PAD + 1  # smallest side whose centre pixel tells every offset apart
@@ -149,20 +138,11 @@ def planes_together(images):
 def test_planes_that_lie_together_are_shifted_alike(channels):
     images = random_images(81, channels, 12, 13)
     together = planes_together(images)
-    assert can_merge(together) == (2 <= channels <= 4)
-    assert not can_merge(images) or channels == 1
     expected = pad_and_crop(images.numpy(), ALL_OFFSETS.numpy())
     for each in (images, together):
         shifted = random_shift(each, ALL_OFFSETS)
         assert np.array_equal(shifted.numpy(), expected)
         assert shifted.is_contiguous(memory_format=torch.channels_last)
-
-
-def test_only_bytes_in_memory_are_merged():
-    images = planes_together(random_images(3, 4, 12, 12))
-    assert can_merge(images)
-    assert not can_merge(images.float())
-    assert not can_merge(images.to("meta"))
 
 
 # --- both ---------------------------------------------------------------------------------------------------
@@ -240,31 +220,3 @@ def test_stored_images_are_left_alone(dtype):
     before = images.clone()
     augment(images, noise())
     assert torch.equal(images, before)
-
-
-def test_rows_of_inputs():
-    states = random_images(8, 4, 12, 12)
-    inputs = Inputs.of(states, 2)
-    assert torch.equal(inputs.now, states[:2]) and torch.equal(inputs.later, states[2:])
-    for row in (1, 2, 3):
-        assert torch.equal(inputs.row(row), states[2 * row : 2 * row + 2])
-
-
-@pytest.mark.parametrize("shape", [(3, 6, 10, 10), (1, 1, 4, 5), (2, 4, 1, 1)])
-def test_grids_become_the_same_floats_in_the_same_layout(shape):
-    grids = random_images(*shape) < 100
-    found, want = grids_to_float(grids), to_float(grids)
-    assert found.dtype == torch.float32 and torch.equal(found, want)
-    assert found.is_contiguous(memory_format=torch.channels_last)
-
-
-@pytest.mark.skipif(not can_augment_in_blocks(random_images(1, 4, 12, 12)), reason="no C functions here")
-def test_pictures_in_blocks_are_the_same_draws_less_their_mean():
-    images = random_images(10, 4, 12, 16)
-    whole = augment(images, noise(3))
-    want = (whole - whole.mean((1, 2, 3), keepdim=True)).view(10, 4, 3, 4, 4, 4)
-    inputs = augment_in_blocks(images, 4, noise(3))
-    in_rows = want[:4].permute(0, 1, 5, 2, 3, 4).reshape(4, 16, 12, 4)
-    in_squares = want[4:].permute(0, 1, 3, 5, 2, 4).reshape(6, 64, 3, 4)
-    torch.testing.assert_close(inputs.now, in_rows, rtol=1e-5, atol=1e-6)
-    torch.testing.assert_close(inputs.later, in_squares, rtol=1e-5, atol=1e-6)

@@ -1,4 +1,4 @@
-"""Compiled updates: the same numbers but for rounding, one graph for each part, and no more as schedules move."""
+"""Compiled updates: the same numbers but for rounding, one graph, and no more as schedules move."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def assert_same_update(plain: Learner, compiled: Learner) -> None:
 def test_every_agent_is_compiled_whole_and_computes_the_same(agent, traced):
     assert_same_update(*pair(agent))
     assert not traced["graph_break"]
-    assert traced["stats"]["unique_graphs"] == (1 if agent == "sac-discrete" else 2)
+    assert traced["stats"]["unique_graphs"] == 1
 
 
 def test_exact_expectations_compute_the_same(traced):
@@ -73,7 +73,7 @@ def test_one_graph_for_each_row_of_the_bootstrap_state_and_none_as_beta_moves_or
         learner.update(batch, beta=0.1 / (1 + number))
         if number == 3:
             learner.reset()
-    assert traced["stats"]["unique_graphs"] == 3 + 1
+    assert traced["stats"]["unique_graphs"] == 3
 
 
 @pytest.mark.skipif(shutil.which(os.environ.get("CXX", "g++")) is None, reason="no C++ compiler")

@@ -119,7 +119,8 @@ def test_target_starts_as_a_copy_of_the_online_network():
 
 def test_only_matrices_decay():
     learner = make_learner(optimiser={"learning_rate": 0.0})
-    decays = {id(parameter): group.decay for group in learner.descent.groups for parameter in group.parameters}
+    groups = learner.optimiser.param_groups
+    decays = {id(parameter): group["weight_decay"] for group in groups for parameter in group["params"]}
     for name, parameter in learner.online.named_parameters():
         assert decays[id(parameter)] == (0.0 if name.endswith("bias") else 0.1), name
 
@@ -163,8 +164,7 @@ def test_reset_draws_online_and_target_apart_and_restarts_the_rest():
         learner.update(make_batch(SHAPES["grid"]), beta=0.01)
     learner.reset()
     assert not torch.equal(learner.online.q_projection.weight, learner.target.q_projection.weight)
-    assert learner.descent.count == 0
-    assert not any(moment.any() for pair in learner.descent.moments().values() for moment in pair)
+    assert not learner.optimiser.state
     assert (learner.updates, learner.updates_since_reset) == (3, 0)
     assert not any(p.requires_grad for p in learner.target.parameters())
     learner.update(make_batch(SHAPES["grid"]), beta=0.01)

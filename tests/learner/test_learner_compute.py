@@ -14,26 +14,19 @@ import torch
 from encoder_calls import encoder_calls
 from learners import ACTIONS, BATCH, SHAPES, config, make_batch, make_learner, make_replay
 
-from sacbbf.ladder import change
-from sacbbf.learner import learner as learner_module
 from sacbbf.learner.learner import Learner
 from sacbbf.learner.noise import Noise, NoNoise
-from sacbbf.native import library
-from sacbbf.networks import AgentNetwork
-from sacbbf.presets import preset
 
 # --- states encoded -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("encoder", "online"), [("grid", [(False, 2 * BATCH)]), ("nature", [(False, BATCH), (False, BATCH)])]
-)
-def test_encoder_calls_and_samples_per_update(encoder, online, monkeypatch):
+@pytest.mark.parametrize("encoder", SHAPES)
+def test_encoder_calls_and_samples_per_update(encoder, monkeypatch):
     calls = encoder_calls(monkeypatch)
     learner = make_learner(encoder)
     learner.update(make_batch(SHAPES[encoder]), beta=0.01)
     counted = [(network is learner.target.encoder, states) for network, states in calls]
-    assert sorted(counted) == [*online, (True, 3 * BATCH)]
+    assert sorted(counted) == [(False, BATCH), (False, BATCH), (True, 3 * BATCH)]
 
 
 def shared_and_apart(n: int) -> tuple[list[float], list[int]]:
@@ -76,30 +69,6 @@ def test_a_bootstrap_state_beyond_the_predicted_ones_is_not_shared():
     assert encoded == [3 * BATCH, 3 * BATCH]
 
 
-# --- C functions or PyTorch's --------------------------------------------------------------------------------
-
-
-@pytest.mark.skipif(library.library() is None, reason="no C functions here: no compiler, or not Linux")
-@pytest.mark.parametrize("agent", ["sac-bbf", "bbf", "sac-discrete"])
-@pytest.mark.parametrize(("size", "kind", "shape"), [("laptop", "image", (4, 60, 56)), ("tiny", "grid", (3, 10, 10))])
-def test_c_functions_change_nothing_but_rounding(agent, size, kind, shape, monkeypatch):
-    small = {"width_scale": 0.25, "hidden_dim": 16}
-    settings = change(preset(size, kind, 20_000, agent=agent), {"network": small})
-    batch = make_batch(shape, settings.loss.spr_steps if settings.loss.spr_weight else 0)
-    if kind == "grid":
-        batch = dataclasses.replace(batch, states=batch.states > 127)
-    updates = []
-    for native in (True, False):
-        if not native:
-            monkeypatch.setattr(library, "library", lambda: None)
-        learner = Learner(settings, shape, ACTIONS, seed=0)
-        terms = learner.update(batch, beta=0.01).terms
-        updates.append((terms.latent, terms.td, terms.spr, terms.policy, *learner.online.parameters()))
-    assert updates[0][0].max() > 0
-    for here, there in zip(*updates, strict=True):
-        torch.testing.assert_close(here, there, rtol=1e-3, atol=1e-5)
-
-
 # --- devices ------------------------------------------------------------------------------------------------
 
 
@@ -112,30 +81,24 @@ class FakeNoise(NoNoise):
         return torch.zeros(tuple(shape), dtype=torch.int64, device=self.device)
 
 
-def meta_learner(monkeypatch) -> Learner:
+def meta_learner(encoder: str = "impala") -> Learner:
     """A learner on the meta device: shapes without numbers, and an error wherever a CPU tensor is mixed in."""
     device = torch.device("meta")
-
-    def build(network_config, obs_shape, actions, *, self_prediction, device, generator):
-        with device:
-            return AgentNetwork(network_config, obs_shape, actions, self_prediction)
-
-    monkeypatch.setattr(learner_module, "build_network", build)
-    monkeypatch.setattr(learner_module, "torch_generator", lambda *args, **kwargs: None)
-    return Learner(config("impala"), SHAPES["impala"], ACTIONS, device=device, noise=FakeNoise(device))
+    return Learner(config(encoder), SHAPES[encoder], ACTIONS, device=device, noise=FakeNoise(device))
 
 
-def test_update_and_reset_stay_on_their_device(monkeypatch):
-    learner = meta_learner(monkeypatch)
-    update = learner.update(make_batch(SHAPES["impala"], device="meta"), beta=0.01)
+@pytest.mark.parametrize("encoder", SHAPES)
+def test_update_and_reset_stay_on_their_device(encoder):
+    learner = meta_learner(encoder)
+    update = learner.update(make_batch(SHAPES[encoder], device="meta"), beta=0.01)
     learner.reset()
     networks = (*learner.online.parameters(), *learner.target.parameters())
     terms = (update.terms.total, update.terms.td, update.terms.target, update.grad_norm)
     assert {tensor.device.type for tensor in (*networks, *terms)} == {"meta"}
 
 
-def test_a_tensor_on_another_device_is_noticed(monkeypatch):
-    learner = meta_learner(monkeypatch)
+def test_a_tensor_on_another_device_is_noticed():
+    learner = meta_learner()
     learner.atoms = torch.linspace(-10, 10, 11, device="cpu")
     with pytest.raises((RuntimeError, NotImplementedError), match=r"device|meta"):
         learner.update(make_batch(SHAPES["impala"], device="meta"), beta=0.01)

@@ -9,7 +9,7 @@ import pytest
 
 from sacbbf.config import AgentConfig, LossConfig, NetworkConfig, ReplayConfig, ScheduleConfig
 from sacbbf.learner.learner import Learner
-from sacbbf.learner.state import MOMENTS, learner_bytes, read_learner, write_learner
+from sacbbf.learner.state import learner_bytes, read_learner, write_learner
 from sacbbf.replay import Replay
 
 SHAPES = {"mlp": (5,), "nature": (2, 16, 16)}
@@ -80,14 +80,16 @@ def test_a_state_holds_everything_that_an_update_changes():
     learn(learner, "mlp", seed=1, steps=1)
     after, counters = bits(learner)
     assert counters["updates"] == counters["updates_since_reset"] == 2
-    assert set(counters["adam_steps"].values()) == {2.0}
+    assert set(map(tuple, counters["optimiser"].values())) == {("exp_avg", "exp_avg_sq", "step")}
+    steps = {array for name, (_, _, array) in after.items() if name.startswith("optimiser.step.")}
+    assert steps == {np.float32(2.0).tobytes()}
     changed = {name for name in after if before.get(name) != after[name]}
-    assert {name.split(".")[0] for name in changed} == {"online", "target", *MOMENTS, "generator"}
+    assert {name.split(".")[0] for name in changed} == {"online", "target", "optimiser", "generator"}
     assert "generator.noise" in changed
     assert "generator.networks" not in changed  # drawn from by resets alone
     learner.reset()
     assert bits(learner)[0]["generator.networks"] != after["generator.networks"]
-    assert not any(name.startswith(MOMENTS) for name in bits(learner)[0])
+    assert not any(name.startswith("optimiser") for name in bits(learner)[0])
 
 
 def test_a_state_is_within_its_bound():
@@ -143,32 +145,36 @@ def counter(name, value):
 
 
 def foreign_optimiser(arrays, counters):
-    counters["adam_steps"]["nobody.weight"] = 2.0
-    for moment in MOMENTS:
-        arrays[f"{moment}.nobody.weight"] = np.zeros(3, np.float32)
+    counters["optimiser"]["nobody.weight"] = ["exp_avg"]
+    arrays["optimiser.exp_avg.nobody.weight"] = np.zeros(3, np.float32)
+
+
+def steps(value):
+    def spoil(arrays, counters):
+        arrays.update({name: np.array(value) for name in arrays if name.startswith("optimiser.step.")})
+
+    return spoil
 
 
 MALFORMED = {
     "no online weights": without("online."),
     "no target weights": without("target."),
-    "no moment": without("exp_avg_sq."),
+    "no moment": without("optimiser.exp_avg_sq."),
     "no generator": lambda arrays, counters: arrays.pop("generator.noise"),
     "nothing": lambda arrays, counters: arrays.clear(),
     "an array too many": lambda arrays, counters: arrays.update(more=np.zeros(1, np.float32)),
     "weights of another shape": reshaped("online."),
-    "moments of another shape": reshaped("exp_avg."),
+    "moments of another shape": reshaped("optimiser.exp_avg."),
     "weights of another type": retyped("target.", np.float64),
     "weights that are integers": retyped("online.", np.int32),
-    "moments of another type": retyped("exp_avg_sq.", np.float16),
+    "moments of another type": retyped("optimiser.exp_avg_sq.", np.float16),
     "an optimiser of other parameters": foreign_optimiser,
-    "steps of an optimiser without its moments": lambda arrays, counters: arrays.pop(first(arrays, "exp_avg.")),
-    "moments of an optimiser without its steps": lambda arrays, counters: counters["adam_steps"].popitem(),
-    "steps that are no number": lambda arrays, counters: counters["adam_steps"].update(
-        dict.fromkeys(counters["adam_steps"], "many")
+    "steps of an optimiser without its moments": lambda arrays, counters: arrays.pop(
+        first(arrays, "optimiser.exp_avg.")
     ),
-    "steps that differ": lambda arrays, counters: counters["adam_steps"].update(
-        {next(iter(counters["adam_steps"])): 7.0}
-    ),
+    "moments of an optimiser without its steps": lambda arrays, counters: counters["optimiser"].popitem(),
+    "steps that are no number": steps("many"),
+    "steps of another shape": steps([1.0, 2.0]),
     "a generator cut short": generator("networks", lambda state: state[:100]),
     "a generator that is empty": generator("noise", lambda state: state[:0]),
     "a generator of zeros": generator("noise", np.zeros_like),
@@ -177,7 +183,7 @@ MALFORMED = {
     "a generator of another kind": generator("noise", lambda state: state.view(np.uint16)),
     "a generator in two dimensions": generator("noise", lambda state: state.reshape(2, -1)[:1]),
     "no updates": lambda arrays, counters: counters.pop("updates"),
-    "no optimiser": lambda arrays, counters: counters.pop("adam_steps"),
+    "no optimiser": lambda arrays, counters: counters.pop("optimiser"),
     "updates that are no number": counter("updates", "many"),
     "updates below zero": counter("updates", -1),
     "more updates since a reset than in all": counter("updates_since_reset", 3),

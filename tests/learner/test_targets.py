@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
+from encoder_calls import encoder_calls
 from small_agents import ACTIONS, gradients, parameters, small_batch, small_learner
 
-from sacbbf.learner import losses, objective
+from sacbbf.learner import losses
 from sacbbf.learner.learner import Learner
 from sacbbf.learner.noise import Noise
-from sacbbf.learner.passes import OnlinePass, TargetPass
 from sacbbf.networks import AgentNetwork
 from sacbbf.networks.noisy import NoisyLinear
 
@@ -24,23 +24,18 @@ def noise_of(network) -> list[torch.Tensor]:
 
 @pytest.mark.parametrize("agent", ["der", "spr"])
 def test_each_pass_of_an_update_has_noise_of_its_own(agent, monkeypatch):
-    seen = {}
+    seen = []
+    encode = AgentNetwork.encode
 
-    def noting(name):
-        real = getattr(objective, name)
+    def noting(self, obs):
+        seen.append((self, torch.cat(noise_of(self))))
+        return encode(self, obs)
 
-        def wrapper(network, *args):
-            seen[name] = torch.cat(noise_of(network))
-            return real(network, *args)
-
-        monkeypatch.setattr(objective, name, wrapper)
-
-    for name in ("target_pass", "next_q_logits", "online_pass"):
-        noting(name)
+    monkeypatch.setattr(AgentNetwork, "encode", noting)
     learner = small_learner(agent)
     learner.update(small_batch(learner), beta=0.0)
-    assert list(seen) == ["target_pass", "next_q_logits", "online_pass"]
-    first, second, third = seen.values()
+    assert [network for network, _ in seen] == [learner.target, learner.online, learner.online]
+    first, second, third = (noise for _, noise in seen)
     assert not (first == second).any() and not (second == third).any() and not (first == third).any()
 
 
@@ -85,10 +80,13 @@ def test_agents_without_noisy_layers_draw_none():
 
 def with_q(monkeypatch, online_n, target_n, online_t) -> None:
     """Let the networks say these Q (B, A, N): online and target at s_{t+n}, online at s_t."""
-    monkeypatch.setattr(objective, "next_q_logits", lambda *args: torch.tensor(online_n))
-    monkeypatch.setattr(objective, "target_pass", lambda *args: TargetPass(torch.tensor(target_n), None))
-    now = OnlinePass(torch.tensor(online_t), None, None)
-    monkeypatch.setattr(objective, "online_pass", lambda *args: now)
+
+    def q_logits(self, features):
+        if not self.training:
+            return torch.tensor(target_n)
+        return torch.tensor(online_t if torch.is_grad_enabled() else online_n)
+
+    monkeypatch.setattr(AgentNetwork, "q_logits", q_logits)
 
 
 SCALAR = {
@@ -148,12 +146,10 @@ def test_a_distribution_is_that_of_the_action_chosen(double, action, monkeypatch
 
 
 def test_without_double_the_online_network_is_not_asked_about_the_next_state(monkeypatch):
-    def refuse(*args):
-        raise AssertionError("otrainbow is single")
-
-    monkeypatch.setattr(objective, "next_q_logits", refuse)
+    calls = encoder_calls(monkeypatch)
     learner = small_learner("otrainbow")
     update = learner.update(small_batch(learner), beta=0.0)
+    assert [encoder for encoder, _ in calls] == [learner.target.encoder, learner.online.encoder]
     assert learner.online.q_value is None and update.terms.q_logits.shape[1:] == (ACTIONS, 11)
 
 
@@ -172,17 +168,17 @@ def test_only_the_networks_passes_are_in_reduced_precision(agent, precision, mon
 
         monkeypatch.setattr(module, name, wrapper)
 
-    passes = ("encode", "target_pass", "next_q_logits", "online_pass")
+    passes = ("encode", "roll_out", "project", "q_features", "q_logits")
     arithmetic = ("expected_value", "backup_greedy", "select")
-    arithmetic += ("target_distribution", "td_cross_entropy") if agent == "der" else ("target_value", "td_huber")
+    arithmetic += ("target_distribution", "td_loss") if agent == "der" else ("target_value", "td_loss")
     for name in passes:
-        noting(AgentNetwork if name == "encode" else objective, name)
+        noting(AgentNetwork, name)
     for name in arithmetic:
         noting(losses, name)
     learner = small_learner(agent, {"compute": {"precision": precision}})
     learner.update(small_batch(learner), beta=0.0)
     expected = {(name, precision == "bf16") for name in passes} | {(name, False) for name in arithmetic}
-    assert set(seen) == expected | {("encode", False)}  # the target's, within its pass
+    assert set(seen) == expected
 
 
 # --- when the target moves ---

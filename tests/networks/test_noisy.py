@@ -26,8 +26,8 @@ def noise(seed=0) -> Noise:
 
 @pytest.fixture
 def layer() -> NoisyLinear:
+    torch.manual_seed(0)
     made = NoisyLinear(INPUTS, OUTPUTS)
-    made.initialise(torch.Generator().manual_seed(0))
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():  # sigmas that differ, so that none is taken for another
         for sigma in (made.weight_sigma, made.bias_sigma):
@@ -72,7 +72,7 @@ def test_factor_is_the_signed_root():
 def test_weights_average_to_their_means_with_the_variance_of_a_product_of_factors(layer):
     source, draws = noise(), []
     for _ in range(2_000):
-        layer.draw(source.normal)
+        layer.noise = layer.draw(source.normal)
         draws.append(drawn(layer)[0])
     found = torch.stack(draws)
     # A draw's variance is 2/pi and its fourth moment E[x^2]^2 = 1: standard errors 0.018 and 0.017.
@@ -81,7 +81,7 @@ def test_weights_average_to_their_means_with_the_variance_of_a_product_of_factor
 
 
 def test_the_noise_of_weights_is_an_outer_product_whose_output_factor_the_bias_shares(layer):
-    layer.draw(noise().normal)
+    layer.noise = layer.draw(noise().normal)
     weights, biases = drawn(layer)
     assert torch.linalg.matrix_rank(weights, atol=1e-4) == 1
     first = weights[0] / biases[0]  # the input factor
@@ -89,7 +89,7 @@ def test_the_noise_of_weights_is_an_outer_product_whose_output_factor_the_bias_s
 
 
 def test_draws_are_the_factors_of_normal_numbers_inputs_first(layer):
-    layer.draw(noise(3).normal)
+    layer.noise = layer.draw(noise(3).normal)
     source = noise(3)
     inputs, outputs = factor(source.normal((INPUTS,))), factor(source.normal((OUTPUTS,)))
     weight, bias = effective(layer)
@@ -100,22 +100,22 @@ def test_draws_are_the_factors_of_normal_numbers_inputs_first(layer):
 def test_without_noise_it_is_a_linear_layer_of_the_means(layer):
     x = torch.randn(7, INPUTS, generator=torch.Generator().manual_seed(2))
     assert torch.equal(layer(x), F.linear(x, layer.weight, layer.bias))
-    layer.draw(noise().normal)
+    layer.noise = layer.draw(noise().normal)
     assert not torch.equal(layer(x), F.linear(x, layer.weight, layer.bias))
 
 
 def test_noise_stays_until_it_is_drawn_again(layer):
     x, source = torch.ones(1, INPUTS), noise()
-    layer.draw(source.normal)
+    layer.noise = layer.draw(source.normal)
     first = layer(x)
     assert torch.equal(layer(x), first)
-    layer.draw(source.normal)
+    layer.noise = layer.draw(source.normal)
     assert not torch.equal(layer(x), first)
 
 
 def test_gradients_reach_means_and_sigmas(layer):
     x = torch.randn(4, INPUTS, generator=torch.Generator().manual_seed(2))
-    layer.draw(noise().normal)
+    layer.noise = layer.draw(noise().normal)
     layer(x).sum().backward()
     inputs, outputs = layer.noise
     torch.testing.assert_close(layer.weight.grad, x.sum(0).expand(OUTPUTS, -1))
@@ -158,7 +158,7 @@ def test_a_policy_without_noise_is_quiet_and_one_with_it_changes_its_mind(rows):
     first = quiet.logits(states)
     assert not np.array_equal(loud.logits(states), loud.logits(states))
     np.testing.assert_array_equal(quiet.logits(states), first)  # though the same network has just been noisy
-    network.draw_noise(None)
+    network.set_noise(None)
     with torch.no_grad():
         q = network.q_logits(network.q_features(network.encode(torch.from_numpy(states)))).softmax(-1)
     np.testing.assert_array_equal(first.argmax(1), (q @ torch.linspace(-1, 1, 5)).argmax(1).numpy())

@@ -29,10 +29,10 @@ class Dense(nn.Module):
 @pytest.fixture(autouse=True)
 def registry():
     """The encoders that come with the package; they are put back when the test is over."""
-    before = dict(ENCODERS)
+    before = dict(ENCODERS.parts)
     yield before
-    ENCODERS.clear()
-    ENCODERS.update(before)
+    ENCODERS.parts.clear()
+    ENCODERS.parts.update(before)
 
 
 def test_an_own_encoder_is_trained_saved_and_loaded(tmp_path):
@@ -51,7 +51,7 @@ def test_an_own_encoder_is_trained_saved_and_loaded(tmp_path):
 def test_a_stored_agent_is_refused_where_its_encoder_is_not_known(tmp_path, registry):
     register_encoder("own", Dense)
     path = SACBBF(CATCH, settings=SETTINGS).save(tmp_path / "agent")
-    del ENCODERS["own"]
+    del ENCODERS.parts["own"]
     with pytest.raises(
         UsageError, match="'own': must be one of impala, nature, centred-nature, grid, mlp, or registered first"
     ):
@@ -78,13 +78,13 @@ def test_an_encoder_for_vectors_does_not_take_grids():
 def test_other_dimensions_are_refused(dims, registry):
     with pytest.raises(UsageError, match=f"dims = {dims}"):
         register_encoder("own", Dense, dims=dims)
-    assert registry == ENCODERS
+    assert registry == ENCODERS.parts
 
 
 def test_a_name_that_is_taken_is_refused(registry):
-    with pytest.raises(UsageError, match="there is another encoder of this name"):
+    with pytest.raises(UsageError, match="there is another network.encoder of this name"):
         register_encoder("grid", Dense)
-    assert registry == ENCODERS
+    assert registry == ENCODERS.parts
     register_encoder("own", Dense)
     register_encoder("own", Dense)  # the same once more, as when a module is loaded again
     with pytest.raises(UsageError, match="there is another"):

@@ -110,7 +110,7 @@ def add_one(arrays):
 
 def shorten(arrays):
     for name in arrays:
-        arrays[name] = arrays[name][:-1]
+        arrays[name] = arrays[name][:-1] if arrays[name].ndim else arrays[name]
 
 
 def retype(arrays):

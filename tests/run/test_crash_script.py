@@ -88,7 +88,7 @@ def change_score(out):
 CHANGES = {
     "a weight": (change_array("learner", "online."), "learner online."),
     "a weight of the target": (change_array("learner", "target."), "learner target."),
-    "a moment of the optimiser": (change_array("learner", "exp_avg."), "learner exp_avg."),
+    "a moment of the optimiser": (change_array("learner", "optimiser.exp_avg."), "learner optimiser.exp_avg."),
     "a learner's generator": (change_array("learner", "generator.noise"), "learner generator.noise"),
     "a priority": (change_array("progress", "priorities"), "progress priorities"),
     "a frame in the replay": (change_row("frames"), "replay frames 84"),

@@ -109,7 +109,7 @@ def test_what_is_measured_is_the_online_network_without_noise(agent):
     network, steps = training.learner.online, np.arange(10, 20)
     layers, q, logits = activity(training.learner, training.replay, steps)
     states = training.replay.states(steps).float()
-    network.draw_noise(None)
+    network.set_noise(None)
     with torch.no_grad():
         if agent == "sac-discrete":
             want = torch.minimum(*(critic(states) for critic in network.critics))

@@ -13,9 +13,9 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from sacbbf.learner import losses, objective
+from sacbbf.learner import losses, update
 from sacbbf.learner.learner import Learner
-from sacbbf.networks import agent_network, encoders, latent_model
+from sacbbf.networks import AgentNetwork, encoders, network, transition
 from sacbbf.run import reference_case, verify
 from sacbbf.run.reference_case import CaseError, find_cases, load_case
 from sacbbf.run.verify import Tolerance, compare, verify_case
@@ -63,43 +63,41 @@ def ema_from_old_weights(learner: Learner, patch: Patch) -> None:
 
 
 def decay_on_biases(learner: Learner, patch: Patch) -> None:
-    decay = learner.config.optimiser.weight_decay
-    learner.descent.groups = [group._replace(decay=decay) for group in learner.descent.groups]
+    for group in learner.optimiser.param_groups:
+        group["weight_decay"] = learner.config.optimiser.weight_decay
 
 
 def no_decay_on_heads(learner: Learner, patch: Patch) -> None:
     heads = {id(p) for name, p in learner.online.named_parameters() if name.startswith(("q_value", "q_advantage"))}
-    decayed, plain = learner.descent.groups
-    for number, parameter in reversed(list(enumerate(decayed.parameters))):
-        if id(parameter) in heads:
-            for before, after in zip(decayed[:3], plain[:3], strict=True):
-                after.append(before.pop(number))
+    decayed, plain = learner.optimiser.param_groups
+    plain["params"] += [parameter for parameter in decayed["params"] if id(parameter) in heads]
+    decayed["params"] = [parameter for parameter in decayed["params"] if id(parameter) not in heads]
 
 
 def decay_through_the_gradient(learner: Learner, patch: Patch) -> None:
-    matrices, vectors = learner.descent.groups
-    learner.descent.groups = [matrices._replace(decay=0.0), vectors]
-    for parameter in matrices.parameters:
+    matrices = learner.optimiser.param_groups[0]
+    matrices["weight_decay"] = 0.0
+    for parameter in matrices["params"]:
         parameter.register_hook(lambda grad, p=parameter: grad + 0.1 * p.detach())
 
 
 def relu_on_predictor_input(learner: Learner, patch: Patch) -> None:
-    def mutated(latents, branches):
-        features = [project(latents) for project, _ in branches]
-        later = [predict(F.relu(found[1:])) for found, (_, predict) in zip(features, branches, strict=True)]
-        return torch.stack(later), [found[0] for found in features]
-
-    patch.setattr(agent_network, "read_branches", mutated)
+    real = AgentNetwork.predict
+    patch.setattr(
+        AgentNetwork,
+        "predict",
+        lambda self, *features: real(self, *(each if each is None else F.relu(each) for each in features)),
+    )
 
 
 def predictor_on_the_target_side(learner: Learner, patch: Patch) -> None:
-    real = objective.target_pass
+    real = update.make_goal
 
-    def mutated(network, *args):
-        result = real(network, *args)
-        return replace(result, projection=network.q_predictor(result.projection))
+    def mutated(online, target, *args):
+        goal = real(online, target, *args)
+        return replace(goal, projection=target.q_predictor(goal.projection).detach())
 
-    patch.setattr(objective, "target_pass", mutated)
+    patch.setattr(update, "make_goal", mutated)
 
 
 def symmetric_pooling_pad(learner: Learner, patch: Patch) -> None:
@@ -107,7 +105,7 @@ def symmetric_pooling_pad(learner: Learner, patch: Patch) -> None:
 
 
 def channel_first_flatten(learner: Learner, patch: Patch) -> None:
-    patch.setattr(agent_network, "flatten", lambda latent: latent.contiguous().flatten(1))
+    patch.setattr(network, "to_rows", lambda latent: latent.contiguous().flatten(1))
 
 
 def no_renormalisation(learner: Learner, patch: Patch) -> None:
@@ -119,14 +117,12 @@ def renormalised_per_channel(learner: Learner, patch: Patch) -> None:
         low, high = latent.amin((2, 3), keepdim=True), latent.amax((2, 3), keepdim=True)
         return (latent - low) / (high - low + 1e-5)
 
-    patch.setattr(agent_network, "renormalize", mutated)
+    patch.setattr(network, "renormalize", mutated)
 
 
 def transition_ignores_the_action(learner: Learner, patch: Patch) -> None:
-    real = latent_model.TransitionModel.forward
-    patch.setattr(
-        latent_model.TransitionModel, "forward", lambda self, z, actions, *rest: real(self, z, actions * 0, *rest)
-    )
+    real = transition.TransitionModel.forward
+    patch.setattr(transition.TransitionModel, "forward", lambda self, latent, actions: real(self, latent, actions * 0))
 
 
 def advantage_without_mean(learner: Learner, patch: Patch) -> None:
@@ -135,7 +131,7 @@ def advantage_without_mean(learner: Learner, patch: Patch) -> None:
         advantage = self.q_advantage(hidden).unflatten(1, (self.num_actions, self.num_atoms))
         return self.q_value(hidden).unsqueeze(1) + advantage
 
-    patch.setattr(agent_network.AgentNetwork, "q_logits", mutated)
+    patch.setattr(AgentNetwork, "q_logits", mutated)
 
 
 def entropy_sign(learner: Learner, patch: Patch) -> None:
@@ -149,17 +145,19 @@ def entropy_sign(learner: Learner, patch: Patch) -> None:
 
 def _policy_loss_with_graph(learner: Learner, patch: Patch, loss: Callable) -> None:
     """Replace the sampled policy gradient by `loss(logits, q with its graph, action)`."""
-    real_pass, seen = objective.online_pass, {}
+    real, seen = AgentNetwork.q_logits, {}
 
-    def recording(*args):
-        seen["pass"] = real_pass(*args)
-        return seen["pass"]
+    def recording(self, features):
+        logits = real(self, features)
+        if logits.requires_grad:  # at s_t
+            seen["logits"] = logits
+        return logits
 
-    patch.setattr(objective, "online_pass", recording)
+    patch.setattr(AgentNetwork, "q_logits", recording)
     patch.setattr(
         losses,
         "policy_gradient_sampled",
-        lambda logits, q, action, _: loss(logits, losses.expected_value(seen["pass"].q_logits, learner.atoms), action),
+        lambda logits, q, action, _: loss(logits, losses.expected_value(seen["logits"], learner.atoms), action),
     )
 
 
@@ -187,14 +185,10 @@ def no_variance_reduction(learner: Learner, patch: Patch) -> None:
 
 
 def policy_gradient_not_reaching_the_encoder(learner: Learner, patch: Patch) -> None:
-    real = agent_network.read_branches
-
-    def mutated(latents, branches):
-        q_prediction, q_features = real(latents, branches[:1])
-        policy_prediction, policy_features = real(latents.detach(), branches[1:])
-        return torch.cat((q_prediction, policy_prediction)), q_features + policy_features
-
-    patch.setattr(agent_network, "read_branches", mutated)
+    real = AgentNetwork.project
+    patch.setattr(
+        AgentNetwork, "project", lambda self, latents: (real(self, latents)[0], real(self, latents.detach())[1])
+    )
 
 
 def no_importance_weight_on_spr(learner: Learner, patch: Patch) -> None:
@@ -208,22 +202,30 @@ def no_importance_weight_on_td(learner: Learner, patch: Patch) -> None:
 
 
 def target_from_the_online_network(learner: Learner, patch: Patch) -> None:
-    real = objective.target_pass
-    patch.setattr(objective, "target_pass", lambda network, *args: real(learner.online, *args))
+    real = update.make_goal
+    patch.setattr(update, "make_goal", lambda online, target, *args: real(online, online, *args))
 
 
 def argmax_q_for_the_next_action(learner: Learner, patch: Patch) -> None:
     patch.setattr(losses, "backup_sampled", lambda values, _: losses.backup_greedy(values, values @ learner.atoms))
 
 
+def _next_by_the_target(learner: Learner, patch: Patch, *names: str) -> None:
+    """Let the target network's layers do at s_{t+n}, where there is no gradient, what the online network's do."""
+
+    def mutated(real: Callable) -> Callable:
+        return lambda self, x: real(self if torch.is_grad_enabled() else learner.target, x)
+
+    for name in names:
+        patch.setattr(AgentNetwork, name, mutated(getattr(AgentNetwork, name)))
+
+
 def next_action_from_the_target_policy(learner: Learner, patch: Patch) -> None:
-    real = objective.next_policy_logits
-    patch.setattr(objective, "next_policy_logits", lambda _, states: real(learner.target, states))
+    _next_by_the_target(learner, patch, "policy_features", "policy_logits")
 
 
 def target_network_chooses_the_greedy_action(learner: Learner, patch: Patch) -> None:
-    real = objective.next_q_logits
-    patch.setattr(objective, "next_q_logits", lambda _, states: real(learner.target, states))
+    _next_by_the_target(learner, patch, "q_features", "q_logits")
 
 
 def spr_factor(learner: Learner, patch: Patch) -> None:
@@ -242,16 +244,17 @@ def spr_mean_over_unmasked_steps(learner: Learner, patch: Patch) -> None:
 
 
 def adam_eps(learner: Learner, patch: Patch) -> None:
-    learner.descent.config = replace(learner.descent.config, adam_eps=1e-8)
+    for group in learner.optimiser.param_groups:
+        group["eps"] = 1e-8
 
 
 def adam_beta1(learner: Learner, patch: Patch) -> None:
-    learner.descent.config = replace(learner.descent.config, adam_beta1=0.5)
+    for group in learner.optimiser.param_groups:
+        group["betas"] = (0.5, group["betas"][1])
 
 
 def ema_rate(learner: Learner, patch: Patch) -> None:
-    real = torch._foreach_lerp_
-    patch.setattr(torch, "_foreach_lerp_", lambda targets, onlines, tau: real(targets, onlines, tau * 1.01))
+    learner.average.tau *= 1.01
 
 
 def bootstrap_past_the_end(learner: Learner, patch: Patch) -> None:

@@ -101,6 +101,11 @@ def test_a_smaller_scale_compares_sac_bbf_at_the_largest_ratio_too():
     assert ratios == [("bbf", 1), ("bbf", 4), ("sac-bbf", 1), ("sac-bbf", 2), ("sac-bbf", 4)]
 
 
+def test_a_smaller_scale_compares_variance_reduction_with_bbf():
+    names = [one.name for one in table_spec("variance-reduction", "laptop").variants]
+    assert names == ["SAC-BBF-without-variance-reduction", "SAC-BBF", "BBF"]
+
+
 DRAWN = ",".join(reversed(GAMES["annealing"]))
 SCALED = table_spec("annealing", "minatar").note
 
@@ -144,8 +149,8 @@ def test_a_dry_run_prints_every_cell_with_updates_hours_and_disk(tmp_path, capsy
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("Scaled down: ") and lines[0].endswith("Other games, seeds, steps than the paper's.")
     cells = [line for line in lines if "/CartPole-v1/seed" in line]
-    assert len(cells) == 4 and all(" updates, " in line for line in cells)
-    assert "1 games x 2 agents x 2 seeds = 4 cells: CartPole-v1" in lines
+    assert len(cells) == 6 and all(" updates, " in line for line in cells)
+    assert "1 games x 3 agents x 2 seeds = 6 cells: CartPole-v1" in lines
     assert any("hours of one worker" in line for line in lines) and any(line.startswith("disk: ") for line in lines)
     assert list(tmp_path.iterdir()) == []
 

@@ -12,14 +12,14 @@ from functools import partial
 
 import numpy as np
 import torch
-from torch.utils.flop_counter import FlopCounterMode, conv_flop_count
+from torch.utils.flop_counter import FlopCounterMode
 
+import sacbbf.kernels  # noqa: F401 - what `compute.kernels` may use
 from sacbbf.bench.clock import PartsTimer, Peak, Spread, seconds, spread
 from sacbbf.config import AgentConfig
 from sacbbf.envs import state_shape
 from sacbbf.learner.augment import to_float
 from sacbbf.learner.learner import Learner
-from sacbbf.networks import convolution
 from sacbbf.policy import act
 from sacbbf.presets import AgentName, Kind, SizeName, preset
 from sacbbf.replay import Replay
@@ -27,7 +27,6 @@ from sacbbf.replay import Replay
 PARTS = (
     "sampling",
     "augmentation",
-    "target passes",
     "forward",
     "backward",
     "optimiser",
@@ -83,23 +82,9 @@ class Subject:
 
     def flops(self) -> float:
         """Return the arithmetic of one update, as PyTorch's counter sees it, in FLOP."""
-        with FlopCounterMode(display=False, custom_mapping=fused_convolutions()) as counter:
+        with FlopCounterMode(display=False) as counter:
             self.update()
         return float(counter.get_total_flops())
-
-
-def fused_convolutions() -> dict[object, Callable[..., int]]:
-    """How to count oneDNN's convolutions with a relu or a sum, which PyTorch's counter does not know."""
-    if not convolution.FUSED:
-        return {}
-
-    def alone(x: list[int], weight: list[int], *others: object, out_shape: list[int], **settings: object) -> int:
-        return conv_flop_count(x, weight, out_shape)
-
-    def onto(sum_: list[int], *others: list[int], out_shape: list[int], **settings: object) -> int:
-        return conv_flop_count(others[0], others[1], out_shape)
-
-    return {torch.ops.mkldnn._convolution_pointwise: alone, torch.ops.mkldnn._convolution_pointwise_: onto}
 
 
 def filled_replay(load: Workload, steps: int, k: int, device: torch.device) -> Replay:

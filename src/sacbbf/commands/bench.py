@@ -28,7 +28,6 @@ from sacbbf.bench.speed import (
 )
 from sacbbf.errors import UsageError
 from sacbbf.memory import keep_freed_pages
-from sacbbf.native import library
 from sacbbf.presets import SIZES, SizeName
 from sacbbf.run.display import Display
 from sacbbf.run.records import write_json
@@ -170,7 +169,6 @@ def lines(figures: Figures, args: BenchArgs) -> list[str]:
         f"arithmetic of an update    {speed.flops / 1e9:,.2f} GFLOP",
         f"this machine's peak        {rounds.peak.show(1e-9, 0)} GFLOP/s, {torch.get_num_threads()} threads",
         f"share of the peak          {speed.fraction.show(100, 1)} %, whole update",
-        f"C functions (native/)      {'used on CPUs' if library.library() is not None else 'none: PyTorch alone'}",
         f"SAC-BBF's update over BBF's  {rounds.ratio.show(1, 3)}",
         f"acting, {PASSES:,} passes      {acting.seconds.show(1, 2)} s; BBF {acting.bbf_seconds.show(1, 2)} s",
         f"acting, ratio to BBF       {acting.ratio.median:.3f}, 95% interval {low:.3f} to {high:.3f}",

@@ -36,11 +36,11 @@ SETTABLE = ("compute.compile", "compute.frames_on_device", "compute.precision", 
 class ReproduceArgs(Workers):
     """Run a table of the paper: its games, its agents with their settings, its seeds, its evaluation; then report it.
 
-    main: every agent on all 26 games; variance-reduction: SAC-BBF without and with it; annealing: constant beta,
-    evaluated greedily and by sampling, against annealed beta; rr-scaling: BBF and SAC-BBF by replay ratio; timing:
-    acting and training time of both on this machine. Beyond the paper: expectations, policy gradient and backup
-    sampled or exact; behaviour, the paper's agent and the one that was released. Stopped at any moment, it goes on when
-    started again.
+    main: every agent on all 26 games; variance-reduction: SAC-BBF without and with it, and BBF below the paper's scale;
+    annealing: constant beta, evaluated greedily and by sampling, against annealed beta; rr-scaling: BBF and SAC-BBF by
+    replay ratio; timing: acting and training time of both on this machine. Beyond the paper: expectations, policy
+    gradient and backup sampled or exact; behaviour, the paper's agent and the one that was released. Stopped at any
+    moment, it goes on when started again.
     """
 
     table: Annotated[

@@ -13,14 +13,17 @@ from numpy.random import Generator
 from sacbbf.behaviour import BEHAVIOURS
 from sacbbf.config import AgentConfig
 from sacbbf.errors import RunFailed
-from sacbbf.learner import losses, objective, sac_discrete, schedules
-from sacbbf.learner.augment import Inputs, augment, augment_in_blocks, can_augment_in_blocks, grids_to_float, to_float
+from sacbbf.learner import auxiliary, losses, sac_discrete, schedules
+from sacbbf.learner.augment import augment, to_float
 from sacbbf.learner.batches import check_batch, split
 from sacbbf.learner.noise import Noise
-from sacbbf.learner.optimiser import Descent, MovingAverage
+from sacbbf.learner.optim import MovingAverage, make_optimiser
 from sacbbf.learner.resets import reset_network
 from sacbbf.learner.terms import Terms, Update
+from sacbbf.learner.update import Draws, compute, precision
 from sacbbf.networks import AgentNetwork, Network, TwinNetwork, build_network
+from sacbbf.networks.build import drawing_from
+from sacbbf.networks.replacements import replace_forwards
 from sacbbf.replay import Replay
 from sacbbf.rules import check_agent
 from sacbbf.seeding import torch_generator
@@ -59,23 +62,22 @@ class Learner:
         self.behaviour = BEHAVIOURS[config.behaviour]
         self.timer = timer
         self.spr_steps = config.loss.spr_steps if config.loss.spr_weight > 0 else 0
-        self.init_generator = torch_generator(seed, "networks", device=self.device)
+        self.init_generator = torch_generator(seed, "networks")  # on the CPU: the same networks on every device
         self.noise = noise or Noise(torch_generator(seed, "learner", device=self.device))
-        compute = config.compute
-        self.bf16 = compute.precision == "bf16"
+        compute_config = config.compute
+        self.bf16 = compute_config.precision == "bf16"
         self.online = self._fresh_network()
         self.target = self._fresh_network()
         self.target.load_state_dict(self.online.state_dict())
-        self.target.requires_grad_(False)
-        self.in_blocks = getattr(self.online.encoder, "takes_blocks", False)  # encoders of others may not say
-        self.descent = Descent(config.optimiser, self.online)
+        self.target.requires_grad_(False).eval()
+        plain = compute_config.kernels == "off" or compute_config.compile  # torch.compile gets the plain networks
+        self.kernels = [] if plain else replace_forwards(self.online)
+        self.optimiser = make_optimiser(config.optimiser, self.online)
         self.average = MovingAverage(self.target, self.online, config.optimiser.tau)
-        self._make_goal, self._make_loss = objective.make_goal, objective.make_loss
-        self._compute_sac_discrete = sac_discrete.compute
-        if compute.compile:
-            self._make_goal = torch.compile(objective.make_goal, dynamic=False)
-            self._make_loss = torch.compile(objective.make_loss, dynamic=False)
-            self._compute_sac_discrete = torch.compile(sac_discrete.compute, dynamic=False)
+        self._compute, self._compute_sac_discrete = compute, sac_discrete.compute
+        if compute_config.compile:
+            self._compute = torch.compile(compute, dynamic=False, fullgraph=True)
+            self._compute_sac_discrete = torch.compile(sac_discrete.compute, dynamic=False, fullgraph=True)
         network = config.network
         self.atoms = losses.support(network.num_atoms, network.v_max, self.device)
         self.reset_steps = frozenset(schedules.reset_steps(config.schedule, total_steps, self.behaviour))
@@ -133,18 +135,19 @@ class Learner:
     def update(self, batch: Batch, beta: float, measure: bool = True) -> Update:
         """One gradient step on a batch; `measure` adds the gradient norm. Section by section as in the paper."""
         check_batch(batch, self.obs_shape, self.spr_steps)
-        self.descent.forget_gradients()
+        self.online.train()
+        self.optimiser.zero_grad()
         total, terms = self.compute(batch, beta)
         with self.timer("backward"):
             total.backward()  # type: ignore[no-untyped-call]
         grad_norm = self._grad_norm() if measure else None
         with self.timer("optimiser"):
-            self.descent.step()
+            self.optimiser.step()
         with self.timer("EMA"):
             self._update_target()
         self.updates += 1
         self.updates_since_reset += 1
-        return Update(terms, beta, grad_norm)
+        return Update(terms, beta, grad_norm, self.config.loss.auxiliary != "none")
 
     def compute(self, batch: Batch, beta: float) -> tuple[torch.Tensor, Terms]:
         """Return the loss to minimise, with its graph, and everything it was made of, without."""
@@ -152,78 +155,63 @@ class Learner:
             assert isinstance(self.target, TwinNetwork)
             return self._compute_twin(self.online, self.target, batch)
         assert isinstance(self.target, AgentNetwork)
-        size = batch.return_n.shape[0]
         row = self._bootstrap_row(batch)
         with self.timer("augmentation"):
-            used = batch.states[: max(row, self.spr_steps) + 1]
-            inputs = self.prepare(used)
-        loss = self.config.loss
-        latent_t, latent_n = None, None
-        if self._encodes_together():
-            with self.timer("forward"):
-                latent_t, latent_n = self.online.encode_both(inputs.now, inputs.row(row))
-        self._draw_noise(self.target, self.online)
-        gumbel = self._gumbel(size, loss.backup == "sampled")
-        with self.timer("target passes"):
-            goal = self._make_goal(
+            obs = self.prepare(batch.states[: max(row, self.spr_steps) + 1])
+        draws = self._draw(self.online, self.target, batch.return_n.shape[0])
+        with self.timer("forward"):
+            return self._compute(
                 self.online,
                 self.target,
-                latent_n,
-                inputs,
                 batch,
-                row=row,
-                steps=self.spr_steps,
-                atoms=self.atoms,
-                loss=loss,
-                gumbel=gumbel,
-                bf16=self.bf16,
-            )
-        self._draw_noise(self.online)
-        gumbel = self._gumbel(size, self.config.network.policy and loss.policy_gradient == "sampled")
-        with self.timer("forward"):
-            return self._make_loss(
-                self.online,
-                latent_t,
-                inputs.now,
-                batch,
-                goal,
-                steps=self.spr_steps,
-                atoms=self.atoms,
-                loss=loss,
-                beta=self._number(beta),
-                gumbel=gumbel,
-                bf16=self.bf16,
+                obs,
+                row,
+                self.spr_steps,
+                self.atoms,
+                self.config.loss,
+                self._number(beta),
+                draws,
+                self.bf16,
             )
 
     def _compute_twin(self, online: TwinNetwork, target: TwinNetwork, batch: Batch) -> tuple[torch.Tensor, Terms]:
         with self.timer("augmentation"):
-            inputs = self.prepare(batch.states)  # one row after s_t: no future states without self-prediction
-        with self.timer("forward"), objective.precision(self.bf16, self.device):
-            return self._compute_sac_discrete(online, target, inputs, batch, self.config.loss.target_entropy)
+            obs = self.prepare(batch.states)  # one row after s_t: no future states without self-prediction
+        with self.timer("forward"), precision(self.bf16, self.device):
+            return self._compute_sac_discrete(online, target, obs, batch, self.config.loss.target_entropy)
 
     def reset(self) -> None:
         """Reset both networks, each with its own fresh draw, and start optimiser and schedules afresh."""
         for network in (self.online, self.target):
             reset_network(network, self._fresh_network(), self.config.schedule.shrink)
-        self.descent.restart()
+        self.optimiser.state.clear()
         self.updates_since_reset = 0
 
-    def prepare(self, states: torch.Tensor) -> Inputs:
-        """Network inputs from a batch's stored states (1 + rows, B, ...)."""
-        flat, size = states.flatten(0, 1), states.shape[1]
+    def prepare(self, states: torch.Tensor) -> torch.Tensor:
+        """1. Network inputs (rows, B, ...) from a batch's stored states, each augmented by itself."""
+        flat = states.flatten(0, 1)
         if self.config.loss.augment and flat.dim() == 4:
-            if self.in_blocks and can_augment_in_blocks(flat):
-                return augment_in_blocks(flat, size, self.noise, self.behaviour.crop_extra)
-            return Inputs.of(augment(flat, self.noise, self.behaviour.crop_extra), size)
-        grids = flat.dtype == torch.bool and flat.dim() == 4
-        return Inputs.of(grids_to_float(flat) if grids else to_float(flat), size)
+            return torch.unflatten(augment(flat, self.noise, self.behaviour.crop_extra), 0, states.shape[:2])
+        return torch.unflatten(to_float(flat), 0, states.shape[:2])
 
     # --- parts of an update ---
 
-    def _draw_noise(self, *networks: AgentNetwork) -> None:
+    def _draw(self, online: AgentNetwork, target: AgentNetwork, size: int) -> Draws:
+        """The update's random numbers, where they are wanted."""
+        loss, policy = self.config.loss, self.config.network.policy
+        shape = (size, self.num_actions)
+        noise_target, noise_next, noise_now = None, None, None
         if self.config.network.noisy:
-            for network in networks:
-                network.draw_noise(self.noise.normal)
+            noise_target, noise_next, noise_now = (
+                network.draw_noise(self.noise.normal) for network in (target, online, online)
+            )
+        return Draws(
+            self.noise.gumbel(shape) if loss.backup == "sampled" else None,
+            self.noise.gumbel(shape) if policy and loss.policy_gradient == "sampled" else None,
+            noise_target,
+            noise_next,
+            noise_now,
+        )
 
     def _bootstrap_row(self, batch: Batch) -> int:
         """Row of the batch's states that holds the bootstrap state: its own, or that of the same step for SPR.
@@ -234,16 +222,6 @@ class Learner:
         if shared and 1 <= batch.bootstrap_step <= self.spr_steps:
             return batch.bootstrap_step
         return self.spr_steps + 1
-
-    def _encodes_together(self) -> bool:
-        """Whether the online network encodes s_t and s_{t+n} in one pass: where it can, and the backup asks for it."""
-        asked = self.config.loss.backup != "greedy" or self.config.loss.double
-        plain = not (self.bf16 or self.config.compute.compile)
-        return asked and plain and isinstance(self.online, AgentNetwork) and self.online.encodes_together
-
-    def _gumbel(self, size: int, wanted: bool) -> torch.Tensor | None:
-        """Noise (B, A) that draws an action for each sample, where one is wanted."""
-        return self.noise.gumbel((size, self.num_actions)) if wanted else None
 
     def _number(self, value: float) -> float | torch.Tensor:
         """Return a number that changes from update to update, for functions that may have been compiled.
@@ -272,15 +250,19 @@ class Learner:
     @torch.no_grad()
     def _grad_norm(self) -> torch.Tensor:
         grads = [parameter.grad for parameter in self.online.parameters() if parameter.grad is not None]
-        norm: torch.Tensor = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(grads)))
-        return norm
+        return torch.nn.utils.get_total_norm(grads)
 
     def _fresh_network(self) -> Network:
-        return build_network(
+        network = build_network(
             self.config.network,
             self.obs_shape,
             self.num_actions,
             self_prediction=self.spr_steps > 0,
-            device=self.device,
+            device=torch.device("cpu"),
             generator=self.init_generator,
         )
+        if self.config.loss.auxiliary != "none":
+            assert isinstance(network, AgentNetwork)
+            with drawing_from(self.init_generator):
+                auxiliary.attach(self.config.loss.auxiliary, network)
+        return network.to(self.device)

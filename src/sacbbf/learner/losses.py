@@ -6,15 +6,8 @@ of *Generalizing soft actor-critic algorithms to discrete action spaces*.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
-from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
-
-from sacbbf.constants import counting, number
-from sacbbf.native import cosines, library
-from sacbbf.networks.precision import plainly_on_cpu
 
 
 def support(num_atoms: int, v_max: float, device: torch.device) -> torch.Tensor:
@@ -31,7 +24,7 @@ def expected_value(logits: torch.Tensor, atoms: torch.Tensor) -> torch.Tensor:
 
 def select(values: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
     """Entries (B, ...) of values (B, A, ...) at actions (B,)."""
-    return values[counting(values.shape[0], values.device), action]
+    return values[torch.arange(values.shape[0], device=values.device), action]
 
 
 def draw_action(logits: torch.Tensor, gumbel: torch.Tensor) -> torch.Tensor:
@@ -68,10 +61,10 @@ def project_c51(atoms_from: torch.Tensor, probs: torch.Tensor, atoms_to: torch.T
     is shared in proportion to nearness.
     """
     spacing = atoms_to[1] - atoms_to[0]
-    clipped = atoms_from.clamp(atoms_to[0], atoms_to[-1]) / spacing
-    distance = (clipped[:, :, None] - atoms_to / spacing).abs_()  # (B, N from, N to), in atoms
-    minus_share = distance.sub_(number(1.0, distance.device)).clamp_(max=0.0)
-    return torch.bmm(probs[:, None, :], minus_share).squeeze(1).neg_()
+    clipped = atoms_from.clamp(atoms_to[0], atoms_to[-1])
+    distance = (clipped[:, :, None] - atoms_to).abs() / spacing  # (B, N from, N to), in atoms
+    share = (1.0 - distance).clamp(min=0.0)
+    return torch.bmm(probs[:, None, :], share).squeeze(1)
 
 
 def target_distribution(
@@ -99,6 +92,11 @@ def target_value(
 # --- losses -------------------------------------------------------------------------------------------------
 
 
+def td_loss(prediction: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    """TD loss (B,): cross-entropy with logits (B, N) where the target is a distribution, else Huber with Q (B, 1)."""
+    return td_cross_entropy(prediction, target) if target.dim() == 2 else td_huber(prediction.squeeze(1), target)
+
+
 def td_cross_entropy(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     """TD loss (B,) of the distributional Eq. 12: cross-entropy of target (B, N) with logits (B, N)."""
     return -(target * F.log_softmax(logits, dim=-1)).sum(dim=-1)
@@ -116,34 +114,8 @@ def spr_loss(prediction: torch.Tensor, target: torch.Tensor, mask: torch.Tensor)
     divides by k. The paper writes minus the cosine; the weight of 5 belongs to the squared form. Targets get no
     gradient.
     """
-    weight = mask * number(2.0 / (prediction.shape[0] * prediction.shape[1]), mask.device)  # (k, B)
-    return _SelfPrediction.apply(prediction, target, weight)  # type: ignore[no-any-return, no-untyped-call]
-
-
-class _SelfPrediction(torch.autograd.Function):
-    """Sum (B,) over branches and steps of 1 - cos, weighed by (k, B); each length is at least 1e-8."""
-
-    @staticmethod
-    def forward(ctx: Any, prediction: torch.Tensor, target: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-        ctx.native = plainly_on_cpu(prediction.device) and library.takes(prediction) and library.takes(target)
-        if ctx.native:
-            length, other, cosine = cosines.cosine(prediction, target)  # (V, k, B) each
-        else:
-            length, other = (torch.linalg.vector_norm(x, dim=-1).clamp_min_(1e-8) for x in (prediction, target))
-            cosine = (prediction * target).sum(dim=-1).div_(length * other)
-        ctx.save_for_backward(prediction, target, weight, length, other, cosine)
-        return torch.sub(number(1.0, cosine.device), cosine).mul_(weight).sum(dim=(0, 1))
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None, None]:
-        prediction, target, weight, length, other, cosine = ctx.saved_tensors
-        if ctx.native:
-            at_cosine = (grad * weight).neg_().expand(cosine.shape)
-            return cosines.cosine_gradient(at_cosine, prediction, target, length, other, cosine), None, None
-        share = (grad * weight) / length  # (V, k, B)
-        along, back = (share / other).unsqueeze(-1), (share * cosine).div_(length).unsqueeze(-1)
-        return (prediction * back).addcmul_(target, along, value=-1), None, None
+    cosine = F.cosine_similarity(prediction, target, dim=-1)  # (V, k, B)
+    return (mask * (2.0 - 2.0 * cosine)).mean(dim=(0, 1))
 
 
 def policy_gradient_sampled(

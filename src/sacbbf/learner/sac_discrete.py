@@ -11,10 +11,9 @@ import math
 import torch
 from torch.nn import functional as F
 
-from sacbbf.learner.augment import Inputs
 from sacbbf.learner.losses import entropy, select, target_value
 from sacbbf.learner.terms import Terms
-from sacbbf.networks.encoders import flatten
+from sacbbf.networks.layers import to_rows
 from sacbbf.networks.twin_network import TwinNetwork
 from sacbbf.types import Batch
 
@@ -41,13 +40,13 @@ def temperature_loss(log_alpha: torch.Tensor, policy_entropy: torch.Tensor, targ
 
 
 def compute(
-    online: TwinNetwork, target: TwinNetwork, inputs: Inputs, batch: Batch, share: float
+    online: TwinNetwork, target: TwinNetwork, obs: torch.Tensor, batch: Batch, share: float
 ) -> tuple[torch.Tensor, Terms]:
-    """Return the loss to minimise and what it was made of, from s_t and one row after it, s_{t+n}.
+    """Return the loss to minimise and what it was made of, from `obs` (2, B, ...): s_t and s_{t+n}.
 
     `share` of log A is the entropy that the temperature aims at.
     """
-    state_t, state_n = inputs.now, inputs.later
+    state_t, state_n = obs
     alpha = online.log_alpha.exp()
     with torch.no_grad():
         next_logits = online.policy_logits(online.policy_features(online.encode(state_n)))
@@ -63,7 +62,8 @@ def compute(
     total = (batch.weights * (td + policy + temperature)).mean()
     lower = q.detach().amin(dim=0)
     terms = Terms(
-        latent=flatten(latent).detach(),
+        obs=state_t,
+        latent=to_rows(latent).detach(),
         q_logits=lower.unsqueeze(-1),
         q_values=lower,
         policy_logits=logits.detach(),
@@ -77,6 +77,7 @@ def compute(
         spr=torch.zeros_like(td.detach()),
         policy=policy.detach(),
         entropy=spread.detach(),
+        auxiliary=torch.zeros_like(td.detach()),
         weights=batch.weights,
         total=total.detach(),
         temperature=alpha.detach(),

@@ -11,52 +11,57 @@ import torch
 from sacbbf.learner.learner import Learner
 from sacbbf.types import Arrays
 
-MOMENTS = ("exp_avg", "exp_avg_sq")  # AdamW's, of each parameter
-
 
 def read_learner(learner: Learner) -> tuple[Arrays, dict[str, Any]]:
     """Networks, optimiser and generators as arrays, and the counters."""
     arrays: Arrays = {}
-    steps: dict[str, float] = {}
-    count, moments = float(learner.descent.count), learner.descent.moments()
+    for side, network in (("online", learner.online), ("target", learner.target)):
+        arrays |= {f"{side}.{name}": _to_array(value) for name, value in network.state_dict().items()}
+    kept: dict[str, list[str]] = {}  # what the optimiser keeps of each parameter
+    numbers: dict[str, dict[str, Any]] = {}  # what of it is no tensor
     for name, parameter in learner.online.named_parameters():
-        arrays[f"online.{name}"] = _to_array(parameter)
-        if count and parameter in moments:
-            steps[name] = count
-            arrays |= {
-                f"{kind}.{name}": _to_array(value) for kind, value in zip(MOMENTS, moments[parameter], strict=True)
-            }
-    arrays |= {f"target.{name}": _to_array(value) for name, value in learner.target.named_parameters()}
+        state = learner.optimiser.state.get(parameter, {})
+        tensors = {key: value for key, value in state.items() if isinstance(value, torch.Tensor)}
+        arrays |= {f"optimiser.{key}.{name}": _to_array(value) for key, value in tensors.items()}
+        if state:
+            kept[name] = sorted(tensors)
+            numbers[name] = {key: value for key, value in state.items() if key not in tensors}
     arrays |= {f"generator.{name}": value.get_state().numpy() for name, value in _generators(learner).items()}
-    counters = {"updates": learner.updates, "updates_since_reset": learner.updates_since_reset, "adam_steps": steps}
+    counters = {
+        "updates": learner.updates,
+        "updates_since_reset": learner.updates_since_reset,
+        "optimiser": kept,
+        "optimiser_numbers": {name: found for name, found in numbers.items() if found},
+    }
     return arrays, counters
 
 
 @torch.no_grad()
 def write_learner(learner: Learner, arrays: Arrays, counters: dict[str, Any]) -> None:
     """Put a learner's state back; ValueError or KeyError if it is not of this learner's kind."""
-    steps: dict[str, float] = counters["adam_steps"]
+    kept: dict[str, list[str]] = counters["optimiser"]
     updates, since_reset = counters["updates"], counters["updates_since_reset"]
     if type(updates) is not int or type(since_reset) is not int or not 0 <= since_reset <= updates:
         raise ValueError(f"{updates!r} updates, {since_reset!r} of them since a reset: cannot be")
     parameters = dict(learner.online.named_parameters())
-    expected = {f"online.{name}" for name in parameters} | {f"target.{name}" for name in parameters}
-    expected |= {f"{moment}.{name}" for name in steps for moment in MOMENTS}
+    sides = {"online": learner.online.state_dict(), "target": learner.target.state_dict()}
+    expected = {f"{side}.{name}" for side, tensors in sides.items() for name in tensors}
+    expected |= {f"optimiser.{key}.{name}" for name, keys in kept.items() for key in keys}
     expected |= {f"generator.{name}" for name in _generators(learner)}
-    if arrays.keys() != expected or not steps.keys() <= parameters.keys():
+    if arrays.keys() != expected or not kept.keys() <= parameters.keys():
         raise ValueError(f"holds other arrays than this agent has: {', '.join(sorted(arrays.keys() ^ expected)[:5])}")
-    counts = {float(step) for step in steps.values()}
-    if len(counts) > 1:
-        raise ValueError(f"AdamW's steps are {', '.join(map(str, sorted(counts)))}: must be one number")
-    for side, network in (("online", learner.online), ("target", learner.target)):
-        for name, parameter in network.named_parameters():
-            _fill(parameter, arrays[f"{side}.{name}"], name)
-    moments = learner.descent.moments()
-    learner.descent.restart()
-    learner.descent.count.fill_(max(counts, default=0.0))
-    for name in steps:
-        for kind, value in zip(MOMENTS, moments[parameters[name]], strict=True):
-            _fill(value, arrays[f"{kind}.{name}"], f"{kind} of {name}")
+    states = {
+        parameters[name]: {
+            key: _like(parameters[name], arrays[f"optimiser.{key}.{name}"], f"{key} of {name}") for key in keys
+        }
+        | counters["optimiser_numbers"].get(name, {})
+        for name, keys in kept.items()
+    }
+    for side, tensors in sides.items():
+        for name, tensor in tensors.items():
+            _fill(tensor, arrays[f"{side}.{name}"], name)
+    learner.optimiser.state.clear()
+    learner.optimiser.state.update(states)
     for name, generator in _generators(learner).items():
         set_generator(generator, arrays[f"generator.{name}"], name)
     learner.updates, learner.updates_since_reset = updates, since_reset
@@ -71,8 +76,9 @@ def set_generator(generator: torch.Generator, state: npt.NDArray[Any], name: str
 
 
 def learner_bytes(learner: Learner) -> int:
-    """Bytes that a learner's state has at most, without generators."""
-    return 4 * sum(parameter.nbytes for parameter in learner.online.parameters())
+    """Bytes that a learner's state has at most with AdamW, without generators."""
+    buffers = sum(buffer.nbytes for buffer in learner.online.buffers())
+    return sum(4 * parameter.nbytes + 4 for parameter in learner.online.parameters()) + 2 * buffers
 
 
 def _generators(learner: Learner) -> dict[str, torch.Generator]:
@@ -84,7 +90,18 @@ def _to_array(tensor: torch.Tensor) -> npt.NDArray[Any]:
 
 
 def _fill(tensor: torch.Tensor, array: npt.NDArray[Any], name: str) -> None:
-    if array.dtype != np.float32 or array.shape != tuple(tensor.shape):
+    expected = str(tensor.dtype).removeprefix("torch.")
+    if array.dtype.name != expected or array.shape != tuple(tensor.shape):
         found = f"{array.dtype} of shape {array.shape}"
-        raise ValueError(f"{name} is {found}, must be float32 of shape {tuple(tensor.shape)}")
+        raise ValueError(f"{name} is {found}, must be {expected} of shape {tuple(tensor.shape)}")
     tensor.copy_(torch.from_numpy(array))
+
+
+def _like(parameter: torch.Tensor, array: npt.NDArray[Any], name: str) -> torch.Tensor:
+    """An array of the optimiser as a tensor: of the parameter's shape and layout, or a single number."""
+    if array.shape == tuple(parameter.shape) and array.dtype == np.float32:
+        return torch.empty_like(parameter, requires_grad=False).copy_(torch.from_numpy(array))
+    if array.shape == () and array.dtype.kind in "fiub":
+        return torch.from_numpy(array.copy()).to(parameter.device)
+    found = f"{array.dtype} of shape {array.shape}"
+    raise ValueError(f"{name} is {found}, must be float32 of shape {tuple(parameter.shape)} or a single number")

@@ -1,39 +1,28 @@
-"""Networks from their configuration: which kind, with which fresh parameters, in which layout."""
+"""Networks from their configuration: which kind, with which fresh parameters, on which device."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
-from torch import nn
 
 from sacbbf.config import NetworkConfig
-from sacbbf.networks.agent_network import AgentNetwork
-from sacbbf.networks.noisy import NoisyLinear
-from sacbbf.networks.small_map import SmallMap, Taps
+from sacbbf.networks.network import AgentNetwork
 from sacbbf.networks.twin_network import TwinNetwork
 
 Network = AgentNetwork | TwinNetwork
 
 
 def lay_out(config: NetworkConfig, obs_shape: Sequence[int], num_actions: int, *, self_prediction: bool) -> Network:
-    """Return the kind of network that a configuration asks for, its parameters not drawn yet."""
+    """Return the kind of network that a configuration asks for, on the CPU; its modules initialise themselves."""
+    network: Network
     if config.twin_q:
-        return TwinNetwork(config, obs_shape, num_actions)
-    return AgentNetwork(config, obs_shape, num_actions, self_prediction)
-
-
-def initialise(network: nn.Module, generator: torch.Generator) -> None:
-    """Draw fresh parameters in place: Xavier-uniform weights, zero biases; noisy layers have their own way."""
-    for module in network.modules():
-        if isinstance(module, NoisyLinear):
-            module.initialise(generator)
-            continue
-        for parameter in module.parameters(recurse=False):
-            if parameter.dim() > 1:
-                nn.init.xavier_uniform_(parameter, generator=generator)
-            else:
-                nn.init.zeros_(parameter)
+        network = TwinNetwork(config, obs_shape, num_actions)
+    else:
+        network = AgentNetwork(config, obs_shape, num_actions, self_prediction)
+    # Float32 whatever the default, and channels-last, the fastest layout of a convolution's weights on CPU and GPU.
+    return network.to(dtype=torch.float32, memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 
 
 def build_network(
@@ -45,18 +34,16 @@ def build_network(
     device: torch.device,
     generator: torch.Generator,
 ) -> Network:
-    """Build and initialise a network on `device` for observations (C, H, W) or (D,).
+    """Build a network on `device` for observations (C, H, W) or (D,), its parameters drawn from `generator` (CPU)."""
+    with drawing_from(generator):
+        network = lay_out(config, obs_shape, num_actions, self_prediction=self_prediction)
+    return network.to(device)
 
-    It is laid out on the meta device first, so that nothing but `generator` ever draws a parameter.
-    """
-    with torch.device("meta"):
-        network = lay_out(config, obs_shape, num_actions, self_prediction=self_prediction).to(torch.float32)
-    network.to_empty(device=device)
-    for module in network.modules():
-        if isinstance(module, SmallMap | Taps):
-            module.lay_down()
-    for parameter in network.parameters():
-        if parameter.dim() == 4:  # convolutions are fastest in this layout, on CPU and GPU alike
-            parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
-    initialise(network, generator)
-    return network
+
+@contextmanager
+def drawing_from(generator: torch.Generator) -> Iterator[None]:
+    """Let PyTorch's global generator, which modules initialise themselves from, follow a generator of the run."""
+    seed = int(torch.randint(2**63 - 1, (), generator=generator))
+    with torch.random.fork_rng(devices=[]), torch.device("cpu"):
+        torch.default_generator.manual_seed(seed)
+        yield

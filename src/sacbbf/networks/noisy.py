@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 SIGMA = 0.1  # initial noise, times 1 / sqrt(inputs) (DER, SPR: 0.1)
 
+LayerNoise = tuple[torch.Tensor, torch.Tensor]  # of one layer: f(e_in) (in,), f(e_out) (out,)
 Draw = Callable[[Sequence[int]], torch.Tensor]  # standard normal draws of a shape
 
 
@@ -19,25 +20,28 @@ def factor(normal: torch.Tensor) -> torch.Tensor:
     return normal.sign() * normal.abs().sqrt()
 
 
-class NoisyLinear(nn.Linear):
+class NoisyLinear(nn.Module):
     """y = (W + W_sigma * (f(e_out) f(e_in)^T)) x + b + b_sigma * f(e_out), with noise that stays until drawn again."""
 
     def __init__(self, in_features: int, out_features: int) -> None:
-        super().__init__(in_features, out_features)
-        self.weight_sigma = nn.Parameter(torch.empty(out_features, in_features))
-        self.bias_sigma = nn.Parameter(torch.empty(out_features))
-        self.noise: tuple[torch.Tensor, torch.Tensor] | None = None  # f(e_in) (in,), f(e_out) (out,)
+        super().__init__()
+        self.in_features = in_features
+        self.out_features = out_features
+        self.weight, self.weight_sigma = (nn.Parameter(torch.empty(out_features, in_features)) for _ in range(2))
+        self.bias, self.bias_sigma = (nn.Parameter(torch.empty(out_features)) for _ in range(2))
+        self.reset_parameters()
+        self.noise: LayerNoise | None = None
 
-    def draw(self, normal: Draw) -> None:
-        """Take new noise."""
-        self.noise = factor(normal((self.in_features,))), factor(normal((self.out_features,)))
+    def draw(self, normal: Draw) -> LayerNoise:
+        """Return new noise."""
+        return factor(normal((self.in_features,))), factor(normal((self.out_features,)))
 
     @torch.no_grad()
-    def initialise(self, generator: torch.Generator) -> None:
+    def reset_parameters(self) -> None:
         """Means uniform within 1 / sqrt(inputs), sigmas constant."""
         bound = 1.0 / math.sqrt(self.in_features)
         for mean in (self.weight, self.bias):
-            mean.uniform_(-bound, bound, generator=generator)
+            mean.uniform_(-bound, bound)
         for sigma in (self.weight_sigma, self.bias_sigma):
             sigma.fill_(SIGMA * bound)
 

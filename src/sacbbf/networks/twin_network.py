@@ -10,8 +10,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from sacbbf.config import NetworkConfig
-from sacbbf.networks.encoders import flatten, make_encoder
-from sacbbf.networks.noisy import Draw
+from sacbbf.networks.encoders import make_encoder
+from sacbbf.networks.layers import Linear, to_rows
+from sacbbf.networks.noisy import Draw, LayerNoise
 
 
 class QNetwork(nn.Module):
@@ -20,12 +21,12 @@ class QNetwork(nn.Module):
     def __init__(self, config: NetworkConfig, obs_shape: Sequence[int], num_actions: int) -> None:
         super().__init__()
         self.encoder = make_encoder(config.encoder, obs_shape, config.width_scale)
-        self.projection = nn.Linear(math.prod(self.encoder.out_shape), config.hidden_dim)
-        self.head = nn.Linear(config.hidden_dim, num_actions)
+        self.projection = Linear(math.prod(self.encoder.out_shape), config.hidden_dim)
+        self.head = Linear(config.hidden_dim, num_actions)
 
     def forward(self, obs: torch.Tensor) -> torch.Tensor:
         """Map (N, C, H, W) or (N, D) to (N, A)."""
-        return self.head(F.relu(self.projection(flatten(self.encoder(obs)))))  # type: ignore[no-any-return]
+        return self.head(F.relu(self.projection(to_rows(self.encoder(obs)))))  # type: ignore[no-any-return]
 
 
 class TwinNetwork(nn.Module):
@@ -36,12 +37,16 @@ class TwinNetwork(nn.Module):
         self.num_actions = num_actions
         self.num_atoms = 1
         self.encoder = make_encoder(config.encoder, obs_shape, config.width_scale)
-        self.policy_projection = nn.Linear(math.prod(self.encoder.out_shape), config.hidden_dim)
-        self.policy_head = nn.Linear(config.hidden_dim, num_actions)
+        self.policy_projection = Linear(math.prod(self.encoder.out_shape), config.hidden_dim)
+        self.policy_head = Linear(config.hidden_dim, num_actions)
         self.critics = nn.ModuleList(QNetwork(config, obs_shape, num_actions) for _ in range(2))
         self.log_alpha = nn.Parameter(torch.zeros(()))
 
-    def draw_noise(self, normal: Draw | None) -> None:
+    def draw_noise(self, normal: Draw) -> list[LayerNoise]:
+        """Return nothing: no layer is noisy."""
+        return []
+
+    def set_noise(self, noise: list[LayerNoise] | None) -> None:
         """Do nothing: no layer is noisy."""
 
     def encode(self, obs: torch.Tensor) -> torch.Tensor:
@@ -50,7 +55,7 @@ class TwinNetwork(nn.Module):
 
     def policy_features(self, latent: torch.Tensor) -> torch.Tensor:
         """The policy's projection (N, hidden) of latents (N, ...), before its relu."""
-        return self.policy_projection(flatten(latent))  # type: ignore[no-any-return]
+        return self.policy_projection(to_rows(latent))  # type: ignore[no-any-return]
 
     def policy_logits(self, features: torch.Tensor) -> torch.Tensor:
         """Logits of the policy (N, A) from its projection."""

@@ -14,7 +14,7 @@ from sacbbf.learner.augment import to_float
 from sacbbf.learner.learner import Learner
 from sacbbf.learner.losses import entropy, expected_value
 from sacbbf.networks import Network, TwinNetwork
-from sacbbf.networks.encoders import flatten
+from sacbbf.networks.layers import to_rows
 from sacbbf.replay import Replay
 from sacbbf.seeding import numpy_generator
 from sacbbf.types import BoolArray, FloatArray, IntArray
@@ -58,13 +58,13 @@ def activity(
     """Return units (N, D) by layer, Q (N, A) and policy logits (N, A) of the online network at stored states."""
     inputs = to_float(replay.states(steps))
     network = learner.online
-    network.draw_noise(None)
+    network.set_noise(None)
     latent = network.encode(inputs)
     policy_logits = policy_of(network, latent)
     if isinstance(network, TwinNetwork):  # of the two critics, which have encoders of their own, the first is shown
         first, second = network.critics
         latent = first.encoder(inputs)  # type: ignore[operator]
-        hidden = F.relu(first.projection(flatten(latent)))  # type: ignore[operator]
+        hidden = F.relu(first.projection(to_rows(latent)))  # type: ignore[operator]
         q = torch.minimum(first.head(hidden), second(inputs))  # type: ignore[operator]
     else:
         features = network.q_features(latent)

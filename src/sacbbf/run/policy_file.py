@@ -14,8 +14,7 @@ from safetensors.torch import save
 from sacbbf.config import NetworkConfig
 from sacbbf.errors import UsageError
 from sacbbf.networks import Network, lay_out
-
-TRAINING_ONLY = ("transition.", "q_predictor.", "policy_predictor.")  # parts that only learning needs
+from sacbbf.networks.network import TRAINING_ONLY
 
 
 def policy_bytes(network: Network, config: NetworkConfig, obs_shape: tuple[int, ...]) -> bytes:
@@ -37,14 +36,11 @@ def load_policy(path: Path, device: torch.device) -> Network:
             meta: dict[str, Any] = json.loads(file.metadata()["sacbbf"])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
         config = NetworkConfig(**meta["network"])
-        with torch.device("meta"):
+        with torch.random.fork_rng(devices=[]):  # what the layers draw is replaced
             network = lay_out(config, meta["obs_shape"], meta["num_actions"], self_prediction=False)
-        network.load_state_dict(tensors, assign=True)
+        network.load_state_dict(tensors)
     except FileNotFoundError as error:
         raise UsageError(f"{path.parent} holds no trained policy ({path.name} is missing)") from error
     except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError, OSError) as error:
         raise UsageError(f"cannot read the policy {path}: {error}") from error
-    for parameter in network.parameters():
-        if parameter.dim() == 4:
-            parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
     return network.to(device).requires_grad_(False).eval()

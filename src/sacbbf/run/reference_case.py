@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+import sacbbf.kernels  # noqa: F401 - what `compute.kernels` may use
 from sacbbf.config import AgentConfig, LossConfig, NetworkConfig, OptimiserConfig, ScheduleConfig
 from sacbbf.errors import UsageError
 from sacbbf.learner.learner import Learner

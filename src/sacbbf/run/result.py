@@ -12,7 +12,6 @@ from typing import Any
 import torch
 
 from sacbbf import __version__, games, processor
-from sacbbf.native import library
 from sacbbf.run.evaluate import summarise
 from sacbbf.types import EpisodeRecord
 
@@ -39,8 +38,6 @@ def machine(device: str) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "device": device,
     }
-    if device == "cpu":
-        facts["functions"] = "PyTorch" if library.library() is None else "C"  # what small networks' passes round by
     if device.startswith("cuda"):
         facts["gpu"] = torch.cuda.get_device_name(device)
     return facts

@@ -250,10 +250,8 @@ def check_fit(config: RunConfig, spec: EnvSpec) -> None:
     """Raise UsageError if the encoder cannot read what the environment shows."""
     encoder = config.settings.network.encoder
     dims = 1 if spec.kind == "vector" else 3
-    if encoder not in ENCODERS:
-        raise UsageError(f"network.encoder = {encoder!r}: must be one of {', '.join(ENCODERS)}")
     if ENCODERS[encoder].dims != dims:
-        fitting = " or ".join(name for name, kind in ENCODERS.items() if kind.dims == dims)
+        fitting = " or ".join(name for name, kind in ENCODERS.parts.items() if kind.dims == dims)
         raise UsageError(f"network.encoder = {encoder!r}: {config.env} shows a {spec.kind}, so must be {fitting}")
 
 

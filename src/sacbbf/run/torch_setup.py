@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import torch
 
+import sacbbf.kernels  # noqa: F401 - what `compute.kernels` may use
 from sacbbf.run.settings import RunConfig
 from sacbbf.subnormals import flushing
 

@@ -17,7 +17,7 @@ import torch
 from sacbbf.learner.learner import Learner
 from sacbbf.learner.losses import select
 from sacbbf.learner.terms import Terms
-from sacbbf.networks.encoders import images
+from sacbbf.networks.layers import to_maps
 from sacbbf.run.checks import Check
 from sacbbf.run.reference_case import Case, build_learner, case_batch, load_case, to_flax
 
@@ -186,7 +186,7 @@ def verify_case(prefix: Path) -> list[Check]:
     batch = case_batch(case, learner.spr_steps)
     beta = case.meta.get("beta", 0.0)
     first = learner.update(batch, beta)
-    pictures = images(first.terms.latent, learner.online.encoder.out_shape)
+    pictures = to_maps(first.terms.latent, learner.online.encoder.out_shape)
     checks = check_forward(case, replace(first.terms, latent=pictures))
     checks += check_gradients(learner, case.meta["after_one_update"])
     checks += check_parameters(learner, case.meta["after_one_update"], 1)

@@ -49,7 +49,10 @@ def _main(scale: Scale) -> list[Variant]:
 
 def _variance_reduction(scale: Scale) -> list[Variant]:
     without = Variant("sac-bbf", {"loss.variance_reduction": False}, "SAC-BBF-without-variance-reduction")
-    return [without, Variant("sac-bbf", label="SAC-BBF")]
+    variants = [without, Variant("sac-bbf", label="SAC-BBF")]
+    if scale.words:  # the paper's main table has BBF; below its scale nothing else does
+        variants.append(Variant("bbf", label="BBF"))
+    return variants
 
 
 def _annealing(scale: Scale) -> list[Variant]:
