@@ -109,12 +109,21 @@ class ScheduleConfig:
     """Discount once the cycle is over (BBF: 0.997)."""
     cycle: int = 10_000
     """Updates over which n and gamma move from start to end (BBF: 10,000)."""
+    temperature: Literal["annealed", "target"] = "annealed"
+    """Beta, the weight of the entropy bonus: annealed from beta_start to beta_end (paper), or learned, so that the
+    policy's mean entropy follows entropy_start to entropy_end whatever the scale of Q."""
     beta_start: float = 0.01
-    """Weight of the entropy bonus at step 0 (paper: 0.01)."""
+    """Weight of the entropy bonus at step 0; where beta is learned, what it starts from (paper: 0.01)."""
     beta_end: float = 0.0
     """Weight of the entropy bonus at the end of the annealing (paper: 0)."""
     beta_final_updates: int = 40_000
     """Updates at the end of the run for which beta stays at its end value (paper: F = 40,000)."""
+    entropy_start: float = 0.6
+    """With a learned beta: the policy's mean entropy wanted at step 0, as a share of log A."""
+    entropy_end: float = 0.05
+    """With a learned beta: the policy's mean entropy wanted at the end of the run, as a share of log A."""
+    entropy_rate: float = 0.02
+    """With a learned beta: what log beta moves by in an update, times what is lacking of the share wanted."""
     reset_every: int = 40_000
     """Updates between resets; 0 turns them off (BBF: 40,000)."""
     shrink: float = 0.5

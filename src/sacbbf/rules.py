@@ -36,6 +36,9 @@ RANGES: dict[str, tuple[float, float]] = {
     "schedule.beta_start": (0, 1e6),
     "schedule.beta_end": (0, 1e6),
     "schedule.beta_final_updates": (0, math.inf),
+    "schedule.entropy_start": (0, 1),
+    "schedule.entropy_end": (0, 1),
+    "schedule.entropy_rate": (0, 1),
     "schedule.reset_every": (0, math.inf),
     "schedule.shrink": (0, 1),
     "acting.epsilon_start": (0, 1),
@@ -93,6 +96,10 @@ def _contradictions(config: AgentConfig) -> list[tuple[bool, str]]:
             "loss.spr_steps = 0 with loss.spr_weight > 0: must be at least 1, or set loss.spr_weight to 0",
         ),
         (network.noisy and network.policy, noisy_policy),
+        (
+            not network.policy and schedule.temperature != "annealed",
+            f"schedule.temperature = {schedule.temperature!r} weighs a policy's entropy, {without}; must be 'annealed'",
+        ),
         *_twin_contradictions(config),
     ]
 
@@ -109,6 +116,7 @@ def _twin_contradictions(config: AgentConfig) -> list[tuple[bool, str]]:
         "loss.policy_gradient": (loss.policy_gradient, "expected"),
         "loss.variance_reduction": (loss.variance_reduction, True),
         "replay.prioritised": (config.replay.prioritised, False),
+        "schedule.temperature": (schedule.temperature, "annealed"),
         "schedule.beta_start": (schedule.beta_start, 0.0),
         "schedule.beta_end": (schedule.beta_end, 0.0),
         "schedule.reset_every": (schedule.reset_every, 0),

@@ -68,8 +68,8 @@ def test_what_is_expected_draws_nothing(gradient, backup, draws):
 def test_equal_ends_keep_beta_constant():
     annealed, constant = (small_learner("sac-bbf", {"schedule": {"beta_end": end}}) for end in (0.0, 0.01))
     steps = (0, 30_000, 80_000, 99_999)
-    assert [constant.beta(step) for step in steps] == [0.01] * 4
-    assert [annealed.beta(step) for step in steps] == pytest.approx([0.01, 0.00625, 0.0, 0.0])
+    assert [constant.temperature.beta(step) for step in steps] == [0.01] * 4
+    assert [annealed.temperature.beta(step) for step in steps] == pytest.approx([0.01, 0.00625, 0.0, 0.0])
 
 
 def test_beta_weighs_the_entropy_in_the_loss():

@@ -19,6 +19,7 @@ from sacbbf.learner.batches import check_batch, split
 from sacbbf.learner.noise import Noise
 from sacbbf.learner.optim import MovingAverage, make_optimiser
 from sacbbf.learner.resets import reset_network
+from sacbbf.learner.temperature import Temperature
 from sacbbf.learner.terms import Terms, Update
 from sacbbf.learner.update import Draws, compute, precision
 from sacbbf.networks import AgentNetwork, Network, TwinNetwork, build_network
@@ -81,6 +82,7 @@ class Learner:
         network = config.network
         self.atoms = losses.support(network.num_atoms, network.v_max, self.device)
         self.reset_steps = frozenset(schedules.reset_steps(config.schedule, total_steps, self.behaviour))
+        self.temperature = Temperature(config.schedule, total_steps, num_actions, self.device)
         self.updates = 0
         self.updates_since_reset = 0
 
@@ -101,10 +103,6 @@ class Learner:
         """Discount at the next update."""
         return schedules.discount(self.config.schedule, self.updates_since_reset)
 
-    def beta(self, step: int) -> float:
-        """Weight of the entropy bonus at an environment step."""
-        return schedules.entropy_weight(self.config.schedule, step, self.total_steps)
-
     # --- learning ---
 
     def learn(self, replay: Replay, step: int, generator: Generator, measure: bool = False) -> dict[str, float]:
@@ -121,7 +119,10 @@ class Learner:
             with self.timer("sampling"):
                 drawn = replay.sample(size * group, n, gamma, generator)
             last = number == ratio // group - 1
-            updates = [self.update(batch, self.beta(step), measure and last) for batch in split(drawn, group)]
+            updates = []
+            for batch in split(drawn, group):
+                updates.append(self.update(batch, self.temperature.beta(step), measure and last))
+                self.temperature.follow(updates[-1].terms.entropy, step)
             with self.timer("priorities"):
                 priorities = self._write_priorities(replay, drawn.indices, updates)
             if measure and last:
@@ -132,7 +133,7 @@ class Learner:
                 }
         return metrics
 
-    def update(self, batch: Batch, beta: float, measure: bool = True) -> Update:
+    def update(self, batch: Batch, beta: float | torch.Tensor, measure: bool = True) -> Update:
         """One gradient step on a batch; `measure` adds the gradient norm. Section by section as in the paper."""
         check_batch(batch, self.obs_shape, self.spr_steps)
         self.online.train()
@@ -149,7 +150,7 @@ class Learner:
         self.updates_since_reset += 1
         return Update(terms, beta, grad_norm, self.config.loss.auxiliary != "none")
 
-    def compute(self, batch: Batch, beta: float) -> tuple[torch.Tensor, Terms]:
+    def compute(self, batch: Batch, beta: float | torch.Tensor) -> tuple[torch.Tensor, Terms]:
         """Return the loss to minimise, with its graph, and everything it was made of, without."""
         if isinstance(self.online, TwinNetwork):
             assert isinstance(self.target, TwinNetwork)
@@ -223,12 +224,14 @@ class Learner:
             return batch.bootstrap_step
         return self.spr_steps + 1
 
-    def _number(self, value: float) -> float | torch.Tensor:
+    def _number(self, value: float | torch.Tensor) -> float | torch.Tensor:
         """Return a number that changes from update to update, for functions that may have been compiled.
 
         Compiled code takes plain numbers for constants, and would be compiled again for each.
         """
-        return torch.tensor(value, dtype=torch.float32, device=self.device) if self.config.compute.compile else value
+        if isinstance(value, torch.Tensor) or not self.config.compute.compile:
+            return value
+        return torch.tensor(value, dtype=torch.float32, device=self.device)
 
     def _write_priorities(self, replay: Replay, indices: IntArray, updates: list[Update]) -> FloatArray:
         """Write sqrt(TD loss) back: to every index, or (released) each batch's mean to the group's first ones."""

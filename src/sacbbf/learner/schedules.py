@@ -30,6 +30,11 @@ def entropy_weight(schedule: ScheduleConfig, step: int, total_steps: int) -> flo
     return schedule.beta_start + (schedule.beta_end - schedule.beta_start) * progress
 
 
+def wanted_entropy(schedule: ScheduleConfig, step: int, total_steps: int) -> float:
+    """Mean entropy of the policy, as a share of log A, that a learned beta aims at: linear over the run."""
+    return schedule.entropy_start + (schedule.entropy_end - schedule.entropy_start) * _progress(step, total_steps)
+
+
 def epsilon(acting: ActingConfig, step: int, warmup: int) -> float:
     """Share of random actions at an environment step: linear after the warm-up, then constant."""
     progress = _progress(max(0, step - warmup), acting.epsilon_decay)

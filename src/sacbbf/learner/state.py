@@ -17,6 +17,7 @@ def read_learner(learner: Learner) -> tuple[Arrays, dict[str, Any]]:
     arrays: Arrays = {}
     for side, network in (("online", learner.online), ("target", learner.target)):
         arrays |= {f"{side}.{name}": _to_array(value) for name, value in network.state_dict().items()}
+    arrays["log_beta"] = _to_array(learner.temperature.log_beta)
     kept: dict[str, list[str]] = {}  # what the optimiser keeps of each parameter
     numbers: dict[str, dict[str, Any]] = {}  # what of it is no tensor
     for name, parameter in learner.online.named_parameters():
@@ -47,7 +48,7 @@ def write_learner(learner: Learner, arrays: Arrays, counters: dict[str, Any]) ->
     sides = {"online": learner.online.state_dict(), "target": learner.target.state_dict()}
     expected = {f"{side}.{name}" for side, tensors in sides.items() for name in tensors}
     expected |= {f"optimiser.{key}.{name}" for name, keys in kept.items() for key in keys}
-    expected |= {f"generator.{name}" for name in _generators(learner)}
+    expected |= {"log_beta"} | {f"generator.{name}" for name in _generators(learner)}
     if arrays.keys() != expected or not kept.keys() <= parameters.keys():
         raise ValueError(f"holds other arrays than this agent has: {', '.join(sorted(arrays.keys() ^ expected)[:5])}")
     states = {
@@ -60,6 +61,7 @@ def write_learner(learner: Learner, arrays: Arrays, counters: dict[str, Any]) ->
     for side, tensors in sides.items():
         for name, tensor in tensors.items():
             _fill(tensor, arrays[f"{side}.{name}"], name)
+    _fill(learner.temperature.log_beta, arrays["log_beta"], "log_beta")
     learner.optimiser.state.clear()
     learner.optimiser.state.update(states)
     for name, generator in _generators(learner).items():

@@ -49,7 +49,7 @@ class Update:
     """The outcome of one update; its numbers stay on the device until somebody asks for them."""
 
     terms: Terms
-    beta: float
+    beta: float | torch.Tensor  # () where it is learned
     grad_norm: torch.Tensor | None  # () where it was asked for
     auxiliary: bool = False  # whether there is an auxiliary loss
 
@@ -73,4 +73,4 @@ class Update:
             values["policy/temperature"] = terms.temperature
         if self.grad_norm is not None:
             values["grad_norm"] = self.grad_norm
-        return {name: float(value) for name, value in values.items()} | {"schedule/beta": self.beta}
+        return {name: float(value) for name, value in values.items()} | {"schedule/beta": float(self.beta)}

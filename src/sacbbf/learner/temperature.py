@@ -1,0 +1,36 @@
+"""Beta, the weight of the policy's entropy bonus: annealed as in the paper, or learned."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from sacbbf.config import ScheduleConfig
+from sacbbf.learner.schedules import entropy_weight, wanted_entropy
+
+LOWEST, HIGHEST = math.log(1e-8), math.log(1e8)  # log beta; a bound on where a wrong reward can drive it
+
+
+class Temperature:
+    """Beta at a step of the run. What is learned of it stays on the device: following it waits for nothing."""
+
+    def __init__(self, schedule: ScheduleConfig, total_steps: int, num_actions: int, device: torch.device) -> None:
+        self.schedule = schedule
+        self.total_steps = total_steps
+        self.largest_entropy = math.log(num_actions)  # nats; 0 if there is but one action
+        self.learned = schedule.temperature == "target" and num_actions > 1
+        start = math.log(schedule.beta_start) if schedule.beta_start > 0 else LOWEST
+        self.log_beta = torch.tensor(start, dtype=torch.float32, device=device)  # (), moved only if learned
+
+    def beta(self, step: int) -> float | torch.Tensor:
+        """Weight of the entropy bonus at an environment step."""
+        return self.log_beta.exp() if self.learned else entropy_weight(self.schedule, step, self.total_steps)
+
+    @torch.no_grad()
+    def follow(self, entropy: torch.Tensor, step: int) -> None:
+        """Raise beta where a batch's entropies (B,), in nats, lie below the mean that is wanted, else lower it."""
+        if not self.learned:
+            return
+        lacking = wanted_entropy(self.schedule, step, self.total_steps) - entropy.mean() / self.largest_entropy
+        self.log_beta.add_(self.schedule.entropy_rate * lacking).clamp_(LOWEST, HIGHEST)
