@@ -17,11 +17,12 @@ from typing import Any
 import torch
 from collect import line, write
 
-from sacbbf.bench.run_scores import RunScore, find_runs, read_run
-from sacbbf.envs import make_env
+from sacbbf.envs.make import make_env
 from sacbbf.policy import NetworkPolicy
+from sacbbf.report.run_scores import RunScore, read_run
 from sacbbf.run.evaluate import ROWS, evaluate, plan_of, summarise
 from sacbbf.run.policy_file import load_policy
+from sacbbf.run.records import find_runs
 
 WAYS = {"most likely action": False, "the critic's best action": True}
 CPU = torch.device("cpu")

@@ -17,9 +17,10 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from sacbbf.bench.grouping import command, full_name
-from sacbbf.bench.run_scores import RunScore, find_runs, read_run
 from sacbbf.disk.files import write_atomically
+from sacbbf.report.grouping import command, full_name
+from sacbbf.report.run_scores import RunScore, read_run
+from sacbbf.run.records import find_runs
 
 COLUMNS = (
     "agent", "game", "seed", "score", "standard_error", "steps", "updates", "wall_seconds", "threads", "cpu",

@@ -15,9 +15,9 @@ from dataclasses import replace
 
 import torch
 
+from sacbbf.agents.presets import AGENTS, BASELINES, SIZES, AgentName, SizeName, preset
 from sacbbf.bench.speed import WORKLOADS, Subject
-from sacbbf.memory import keep_freed_pages, prefer_huge_pages
-from sacbbf.presets import AGENTS, BASELINES, SIZES, AgentName, SizeName, preset
+from sacbbf.machine.allocator import keep_freed_pages, prefer_huge_pages
 
 
 def main() -> None:

@@ -20,12 +20,12 @@ from typing import Any
 
 from collect import collect
 
-from sacbbf.bench.aggregate import Sampling
-from sacbbf.bench.report.contents import Report, build
-from sacbbf.bench.report.markdown import tables
-from sacbbf.bench.report.plots import write_plots
-from sacbbf.bench.scores import read_scores
 from sacbbf.disk.files import write_atomically
+from sacbbf.report.aggregate import Sampling
+from sacbbf.report.contents import Report, build
+from sacbbf.report.markdown import tables
+from sacbbf.report.plots import write_plots
+from sacbbf.report.scores import read_scores
 
 TOP = Path(__file__).resolve().parent.parent
 RESULTS = TOP / "results"

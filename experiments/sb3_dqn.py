@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from sacbbf.envs import make_env
+from sacbbf.envs.make import make_env
 from sacbbf.envs.states import StateEnv
 from sacbbf.run.evaluate import Plan, evaluate
 from sacbbf.sweep.spec import parse_games, parse_seeds

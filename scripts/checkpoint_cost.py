@@ -14,8 +14,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from sacbbf.agents.presets import change
 from sacbbf.disk.lease import Lease
-from sacbbf.presets import change
 from sacbbf.run.checkpoint import Checkpoints
 from sacbbf.run.loop import Training
 from sacbbf.run.settings import resolve

@@ -7,11 +7,11 @@ from dataclasses import fields, replace
 
 import pytest
 
+from sacbbf.agents.config import ActingConfig
+from sacbbf.agents.ladder import RUNGS, change, published
+from sacbbf.agents.rules import RANGES, check_agent
 from sacbbf.cli import run
-from sacbbf.config import ActingConfig
 from sacbbf.errors import UsageError
-from sacbbf.ladder import RUNGS, change, published
-from sacbbf.rules import RANGES, check_agent
 
 NO_POLICY = "but network.policy = False: this agent has no policy"
 TWIN = "with network.twin_q (SAC-Discrete) must be"

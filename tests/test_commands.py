@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from sacbbf import games
+from sacbbf.agents.config import flatten
+from sacbbf.agents.presets import AGENTS, SIZES
 from sacbbf.cli import run
-from sacbbf.config import flatten
+from sacbbf.envs import games
 from sacbbf.policy import NetworkPolicy
-from sacbbf.presets import AGENTS, SIZES
 from sacbbf.run.settings import from_toml
 from toys import IDENTITY, SHORT
 

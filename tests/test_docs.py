@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import tyro
 
+from sacbbf.agents.config import flatten
+from sacbbf.agents.ladder import RUNGS, published
 from sacbbf.commands.list import ladder_markdown
 from sacbbf.commands.train import TrainArgs, preset_defaults, run_config
-from sacbbf.config import flatten
-from sacbbf.ladder import RUNGS, published
 from sacbbf.run import diagnostics
 from sacbbf.run.settings import RunConfig, check_run, differences
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from sacbbf.config import NetworkConfig
+from sacbbf.agents.config import NetworkConfig
 from sacbbf.networks import build_network
 from sacbbf.policy import FixedPolicy, NetworkPolicy, choose, uniform_policy
 from sacbbf.seeding import numpy_generator

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from sacbbf.agents.config import flatten
 from sacbbf.cli import run
-from sacbbf.config import flatten
 from sacbbf.run.records import RunDirectory, read_lines
 from sacbbf.run.settings import from_toml
 from toys import IDENTITY, SHORT

@@ -12,8 +12,8 @@ import numpy as np
 from gymnasium import spaces
 from rich.console import Console
 
-from sacbbf.envs import EnvSpec
-from sacbbf.presets import Changes, change
+from sacbbf.agents.presets import Changes, change
+from sacbbf.envs.base import EnvSpec
 from sacbbf.run.settings import EvalConfig, RunConfig, resolve
 from sacbbf.run.train import train
 from sacbbf.types import Step

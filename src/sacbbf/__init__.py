@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         OTRainbow,
         SACDiscrete,
     )
-    from sacbbf.envs import EnvSettings, make_env
+    from sacbbf.envs.make import EnvSettings, make_env
     from sacbbf.envs.states import StateEnv
     from sacbbf.errors import UsageError
     from sacbbf.learner.learner import Learner
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Public name -> its module, loaded when it is first asked for: facts such as `sacbbf.games` need no third party.
+# Public name -> its module, loaded when it is first asked for: facts such as `sacbbf.envs.games` need no third party.
 _HOMES = {
     **dict.fromkeys(
         (
@@ -46,12 +46,12 @@ _HOMES = {
         ),
         "sacbbf.api",
     ),
-    "EnvSettings": "sacbbf.envs",
+    "EnvSettings": "sacbbf.envs.make",
     "Learner": "sacbbf.learner.learner",
     "Replay": "sacbbf.replay",
     "StateEnv": "sacbbf.envs.states",
     "UsageError": "sacbbf.errors",
-    "make_env": "sacbbf.envs",
+    "make_env": "sacbbf.envs.make",
     "register_encoder": "sacbbf.networks.encoders",
 }
 __all__ = [

@@ -21,13 +21,15 @@ import numpy.typing as npt
 import torch
 from rich.console import Console
 
+from sacbbf.agents.presets import AgentName
 from sacbbf.disk.files import write_atomically
-from sacbbf.envs import Environment, EnvSpec, make_env, state_shape
+from sacbbf.envs.base import Environment, EnvSpec
+from sacbbf.envs.make import make_env
+from sacbbf.envs.stack import state_shape
 from sacbbf.envs.states import StateEnv
 from sacbbf.errors import UsageError
 from sacbbf.networks import Network
 from sacbbf.policy import NetworkPolicy, choose
-from sacbbf.presets import AgentName
 from sacbbf.run.display import Display
 from sacbbf.run.evaluate import ROWS, evaluate, plan_of, summarise
 from sacbbf.run.loop import Training

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from sacbbf import __version__
 from sacbbf.errors import RunFailed, UsageError
-from sacbbf.memory import prefer_huge_pages
+from sacbbf.machine.allocator import prefer_huge_pages
 
 # Subcommand -> what it does; each is a module of sacbbf.commands, imported only when it is called.
 COMMANDS: dict[str, str] = {

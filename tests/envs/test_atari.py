@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sacbbf import games
+from sacbbf.envs import games
 from sacbbf.envs.atari import AtariEnvironment, AtariSettings
 from sacbbf.types import Step
 

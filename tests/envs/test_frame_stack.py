@@ -6,7 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sacbbf.envs import EnvSpec, FrameStack
+from sacbbf.envs.base import EnvSpec
+from sacbbf.envs.stack import FrameStack
 from sacbbf.types import Step
 
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from sacbbf.envs import EnvError, EnvSettings, make_env
+from sacbbf.envs.base import EnvError
+from sacbbf.envs.make import EnvSettings, make_env
 
 
 class Scripted(gymnasium.Env[Any, Any]):

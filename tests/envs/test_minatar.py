@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sacbbf.envs import MissingExtra
 from sacbbf.envs import minatar as module
+from sacbbf.envs.base import MissingExtra
 from sacbbf.envs.minatar import MinAtarEnvironment, MinAtarSettings
 
 pytest.importorskip("minatar")
@@ -128,7 +128,7 @@ def test_without_the_extra_the_error_says_how_to_get_it(monkeypatch: pytest.Monk
 
 def test_no_plotting_library_is_imported() -> None:
     code = (
-        "import sys; from sacbbf.envs import make_env; make_env('MinAtar/Breakout-v1').reset(0);"
+        "import sys; from sacbbf.envs.make import make_env; make_env('MinAtar/Breakout-v1').reset(0);"
         "print(sorted({'minatar', 'matplotlib', 'seaborn', 'ale_py'} & set(sys.modules)))"
     )
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -8,7 +8,8 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from sacbbf import EnvSettings, StateEnv
-from sacbbf.envs import FrameStack, make_env
+from sacbbf.envs.make import make_env
+from sacbbf.envs.stack import FrameStack
 from toys import Lives
 
 SHORT = EnvSettings(max_steps=12)

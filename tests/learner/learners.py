@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from sacbbf.config import AgentConfig, LossConfig, NetworkConfig, ReplayConfig, ScheduleConfig
+from sacbbf.agents.config import AgentConfig, LossConfig, NetworkConfig, ReplayConfig, ScheduleConfig
 from sacbbf.learner.learner import Learner
 from sacbbf.replay import Replay
 from sacbbf.types import Batch

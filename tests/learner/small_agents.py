@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from sacbbf.config import AgentConfig
-from sacbbf.ladder import Changes, LearnerName, change, published
+from sacbbf.agents.config import AgentConfig
+from sacbbf.agents.ladder import Changes, LearnerName, change, published
 from sacbbf.learner.learner import Learner
 from sacbbf.types import Batch
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy import stats
 
-from sacbbf.behaviour import PAPER, RELEASED
+from sacbbf.agents.behaviour import PAPER, RELEASED
 from sacbbf.learner.augment import PAD, augment, brightness, random_shift, to_float
 from sacbbf.learner.noise import Noise
 

@@ -12,8 +12,8 @@ import pytest
 import torch
 from small_agents import gradients, parameters, small_batch, small_learner
 
+from sacbbf.agents.ladder import LearnerName
 from sacbbf.errors import UsageError
-from sacbbf.ladder import LearnerName
 from sacbbf.learner.learner import Learner
 from sacbbf.run import settings
 

@@ -7,7 +7,7 @@ import copy
 import numpy as np
 import pytest
 
-from sacbbf.config import AgentConfig, LossConfig, NetworkConfig, ReplayConfig, ScheduleConfig
+from sacbbf.agents.config import AgentConfig, LossConfig, NetworkConfig, ReplayConfig, ScheduleConfig
 from sacbbf.learner.learner import Learner
 from sacbbf.learner.state import learner_bytes, read_learner, write_learner
 from sacbbf.replay import Replay

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sacbbf.behaviour import PAPER, RELEASED
-from sacbbf.config import ActingConfig, AgentConfig, OptimiserConfig, ScheduleConfig
-from sacbbf.learner.schedules import REFERENCE_STEPS, discount, entropy_weight, epsilon, for_budget, n_step, reset_steps
+from sacbbf.agents.behaviour import PAPER, RELEASED
+from sacbbf.agents.config import REFERENCE_STEPS, ActingConfig, AgentConfig, OptimiserConfig, ScheduleConfig
+from sacbbf.agents.presets import for_budget
+from sacbbf.learner.schedules import discount, entropy_weight, epsilon, n_step, reset_steps
 
 PUBLISHED = ScheduleConfig()
 REFERENCE = json.loads(resources.files("sacbbf").joinpath("data/reference/schedules.json").read_text())

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from sacbbf.config import ScheduleConfig
+from sacbbf.agents.config import ScheduleConfig
 from sacbbf.learner.schedules import wanted_entropy
 from sacbbf.learner.temperature import HIGHEST, LOWEST, Temperature
 

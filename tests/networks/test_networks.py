@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from sacbbf.config import NetworkConfig
+from sacbbf.agents.config import NetworkConfig
 from sacbbf.networks import AgentNetwork, build_network
 from sacbbf.networks.encoders import make_encoder
 from sacbbf.networks.layers import SameConv2d, max_pool_same, renormalize, same_padding, to_maps, to_rows

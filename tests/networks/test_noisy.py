@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from sacbbf.config import NetworkConfig
+from sacbbf.agents.config import NetworkConfig
 from sacbbf.learner.noise import Noise
 from sacbbf.networks import AgentNetwork, build_network
 from sacbbf.networks.noisy import NoisyLinear, factor

@@ -82,7 +82,7 @@ def test_other_dimensions_are_refused(dims, registry):
 
 
 def test_a_name_that_is_taken_is_refused(registry):
-    with pytest.raises(UsageError, match="there is another network.encoder of this name"):
+    with pytest.raises(UsageError, match=r"another network\.encoder of this name"):
         register_encoder("grid", Dense)
     assert registry == ENCODERS.parts
     register_encoder("own", Dense)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from sacbbf.behaviour import BEHAVIOURS
+from sacbbf.agents.behaviour import BEHAVIOURS
 from sacbbf.replay import Replay
 
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
+from sacbbf.agents.ladder import RUNGS
+from sacbbf.agents.presets import change
 from sacbbf.cli import run
-from sacbbf.envs import make_env
-from sacbbf.ladder import RUNGS
+from sacbbf.envs.make import make_env
 from sacbbf.policy import FixedPolicy, choose
-from sacbbf.presets import change
 from sacbbf.run import loop
 from sacbbf.run import train as train_module
 from sacbbf.run.evaluate import Plan, evaluate

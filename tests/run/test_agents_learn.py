@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from sacbbf.ladder import RUNGS
-from sacbbf.presets import Changes, change
+from sacbbf.agents.ladder import RUNGS
+from sacbbf.agents.presets import Changes, change
 from sacbbf.run.settings import EvalConfig, RunConfig, resolve
 from toys import run_quietly
 

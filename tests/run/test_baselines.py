@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sacbbf.envs import make_env
+from sacbbf.envs.make import make_env
 from sacbbf.run import baselines
 from sacbbf.run.baselines import Mix, candidates, find_blind, neighbours
 from sacbbf.run.evaluate import Plan

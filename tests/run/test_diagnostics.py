@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
+from sacbbf.agents.presets import change
 from sacbbf.learner.learner import Learner
-from sacbbf.presets import change
 from sacbbf.replay import Replay
 from sacbbf.run import diagnostics
 from sacbbf.run.diagnostics import (

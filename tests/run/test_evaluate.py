@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from sacbbf.config import NetworkConfig
-from sacbbf.envs import make_env
+from sacbbf.agents.config import NetworkConfig
+from sacbbf.envs.make import make_env
 from sacbbf.errors import UsageError
 from sacbbf.networks import build_network
 from sacbbf.policy import FixedPolicy, NetworkPolicy, uniform_policy

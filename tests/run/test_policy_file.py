@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from sacbbf.config import NetworkConfig
+from sacbbf.agents.config import NetworkConfig
 from sacbbf.errors import UsageError
 from sacbbf.networks import build_network
 from sacbbf.policy import NetworkPolicy

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from resuming import read_events
 
-from sacbbf import games
 from sacbbf.disk.files import Damaged
 from sacbbf.disk.lease import Lease
+from sacbbf.envs import games
 from sacbbf.errors import UsageError
 from sacbbf.run.records import (
     RECORDS,

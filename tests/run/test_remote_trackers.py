@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 from resuming import signal_at
 
+from sacbbf.agents.config import flatten
 from sacbbf.cli import run
-from sacbbf.config import flatten
 from sacbbf.disk import faults
 from sacbbf.run import remote_trackers
 from sacbbf.run.records import RunDirectory, read_lines

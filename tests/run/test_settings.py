@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from sacbbf.config import flatten
-from sacbbf.envs import EnvSettings, UnknownEnvironment
+from sacbbf.agents.config import flatten
+from sacbbf.agents.presets import SIZES, preset
+from sacbbf.envs.base import UnknownEnvironment
+from sacbbf.envs.make import EnvSettings
 from sacbbf.errors import UsageError
-from sacbbf.presets import SIZES, preset
 from sacbbf.run.settings import (
     EvalConfig,
     check_fit,

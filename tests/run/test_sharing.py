@@ -16,8 +16,8 @@ from safetensors.torch import load_file
 from scipy.special import softmax
 
 from sacbbf import SACBBF, Agent
+from sacbbf.agents.config import NetworkConfig
 from sacbbf.cli import run
-from sacbbf.config import NetworkConfig
 from sacbbf.errors import UsageError
 from sacbbf.learner.augment import to_float
 from sacbbf.networks import build_network

@@ -7,17 +7,17 @@ from dataclasses import replace
 import pytest
 import torch
 
+from sacbbf.machine.denormals import denormals_are_flushed
 from sacbbf.run.settings import RunConfig
 from sacbbf.run.torch_setup import torch_set_up
 from sacbbf.run.train import _Run
-from sacbbf.subnormals import flushed
 from toys import change, run_quietly, toy_config
 
 
 def facts():
     """Threads, precision of matrix products, whether convolutions may use TF32, whether subnormal numbers are zero."""
     precision = torch.get_float32_matmul_precision()
-    return torch.get_num_threads(), precision, torch.backends.cudnn.allow_tf32, flushed()
+    return torch.get_num_threads(), precision, torch.backends.cudnn.allow_tf32, denormals_are_flushed()
 
 
 def config_with(threads: int, precision: str = "float32") -> RunConfig:

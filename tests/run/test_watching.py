@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from sacbbf import DER, SACDiscrete
-from sacbbf.envs import make_env
+from sacbbf.envs.make import make_env
 from sacbbf.policy import NetworkPolicy
 from sacbbf.run.evaluate import ROWS, Plan, evaluate
 from sacbbf.run.policy_file import load_policy

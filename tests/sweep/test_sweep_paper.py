@@ -9,12 +9,12 @@ import pytest
 import torch
 from rich.console import Console
 
-from sacbbf import games
 from sacbbf.bench.clock import Spread
 from sacbbf.bench.speed import ActingSpeed, Rounds, UpdateSpeed
 from sacbbf.cli import run
 from sacbbf.commands import bench, report
 from sacbbf.commands.reproduce import ReproduceArgs, read_words, timing_table
+from sacbbf.envs import games
 from sacbbf.sweep.estimate import Estimator
 from sacbbf.sweep.paper import TABLES, table_spec
 from sacbbf.sweep.spec import Cell, check, configuration

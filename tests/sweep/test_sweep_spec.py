@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from small_sweep import CARTPOLE, small_spec
 
-from sacbbf import games
+from sacbbf.agents.presets import AGENTS
+from sacbbf.envs import games
 from sacbbf.errors import UsageError
-from sacbbf.presets import AGENTS
 from sacbbf.run.settings import resolve
 from sacbbf.sweep.spec import (
     Cell,

@@ -11,11 +11,11 @@ import sys
 
 import torch
 
+from sacbbf.agents.presets import SizeName, preset
 from sacbbf.bench.clock import peak_memory_bytes
 from sacbbf.bench.play import measure_evaluation
 from sacbbf.bench.speed import WORKLOADS, Subject
-from sacbbf.memory import keep_freed_pages
-from sacbbf.presets import SizeName, preset
+from sacbbf.machine.allocator import keep_freed_pages
 
 UPDATES = 5
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sacbbf.bench.speed import Subject
-from sacbbf.envs import EnvSettings, make_env
+from sacbbf.envs.make import EnvSettings, make_env
 from sacbbf.policy import Logits, NetworkPolicy, Policy
 from sacbbf.run.evaluate import ROWS, Plan, evaluate
 from sacbbf.types import Frame

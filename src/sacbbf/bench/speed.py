@@ -15,13 +15,13 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 import sacbbf.kernels  # noqa: F401 - what `compute.kernels` may use
+from sacbbf.agents.config import AgentConfig
+from sacbbf.agents.presets import AgentName, Kind, SizeName, preset
 from sacbbf.bench.clock import PartsTimer, Peak, Spread, seconds, spread
-from sacbbf.config import AgentConfig
-from sacbbf.envs import state_shape
+from sacbbf.envs.stack import state_shape
 from sacbbf.learner.augment import to_float
 from sacbbf.learner.learner import Learner
 from sacbbf.policy import act
-from sacbbf.presets import AgentName, Kind, SizeName, preset
 from sacbbf.replay import Replay
 
 PARTS = (

@@ -12,6 +12,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from sacbbf.agents.presets import SIZES, SizeName
 from sacbbf.bench.clock import Spread
 from sacbbf.bench.memory_probe import measure_memory
 from sacbbf.bench.play import measure_environment, measure_evaluation
@@ -27,13 +28,12 @@ from sacbbf.bench.speed import (
     measure_updates,
 )
 from sacbbf.errors import UsageError
-from sacbbf.memory import keep_freed_pages
-from sacbbf.presets import SIZES, SizeName
+from sacbbf.machine.allocator import keep_freed_pages
+from sacbbf.machine.denormals import flush_denormals
 from sacbbf.run.display import Display
 from sacbbf.run.records import write_json
 from sacbbf.run.result import machine, versions
 from sacbbf.run.settings import check_compiler, resolve_device
-from sacbbf.subnormals import flushing
 
 ROUNDS: dict[SizeName, int] = {"paper": 7, "laptop": 20, "tiny": 20}
 PER_ROUND: dict[SizeName, int] = {"paper": 1, "laptop": 5, "tiny": 40}  # updates
@@ -113,7 +113,7 @@ class Figures:
 def measure(size: SizeName, device: torch.device, repeats: int, compiled: bool = False) -> Figures:
     """Measure everything, with a progress display."""
     load = WORKLOADS[size]
-    with Display(Console(stderr=True), None) as display, flushing():
+    with Display(Console(stderr=True), None) as display, flush_denormals():
         subjects = make_subjects(size, device, compiled)
         display.begin("updates", repeats + WARM_UPS)
         rounds = measure_updates(subjects, device, repeats, PER_ROUND[size], display.advance)

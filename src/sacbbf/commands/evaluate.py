@@ -11,9 +11,9 @@ import torch
 import tyro
 from rich.console import Console
 
-from sacbbf.envs import make_env
+from sacbbf.envs.make import make_env
 from sacbbf.errors import UsageError
-from sacbbf.memory import keep_freed_pages
+from sacbbf.machine.allocator import keep_freed_pages
 from sacbbf.policy import NetworkPolicy
 from sacbbf.run.display import Display
 from sacbbf.run.evaluate import ROWS, evaluate, plan_of

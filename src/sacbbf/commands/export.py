@@ -12,7 +12,7 @@ import tyro
 from rich.console import Console
 
 from sacbbf.disk.files import write_atomically
-from sacbbf.envs import state_shape
+from sacbbf.envs.stack import state_shape
 from sacbbf.errors import UsageError
 from sacbbf.run.policy_file import load_policy
 from sacbbf.run.records import RunDirectory

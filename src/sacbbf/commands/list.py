@@ -10,12 +10,12 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from sacbbf import games
-from sacbbf.config import flatten
-from sacbbf.envs import known_environments
+from sacbbf.agents.config import flatten
+from sacbbf.agents.ladder import RUNGS, Rung, published
+from sacbbf.agents.presets import AGENTS, SIZES
+from sacbbf.envs import games
+from sacbbf.envs.make import known_environments
 from sacbbf.errors import UsageError
-from sacbbf.ladder import RUNGS, Rung, published
-from sacbbf.presets import AGENTS, SIZES
 
 What = Literal["agents", "sizes", "games", "environments", "all"]
 LADDER_COLUMNS = ("agent", "on top of", "setting", "there", "here")

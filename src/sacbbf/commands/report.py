@@ -10,17 +10,17 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
-from sacbbf.bench.aggregate import Sampling
-from sacbbf.bench.report.contents import Report, build, build_published
-from sacbbf.bench.report.latex import latex
-from sacbbf.bench.report.markdown import markdown
-from sacbbf.bench.report.page import page
-from sacbbf.bench.report.plots import write_plots
-from sacbbf.bench.report.table import table
-from sacbbf.bench.report.terminal import show
-from sacbbf.bench.scores import read_scores
 from sacbbf.disk.files import write_atomically
 from sacbbf.errors import UsageError
+from sacbbf.report.aggregate import Sampling
+from sacbbf.report.contents import Report, build, build_published
+from sacbbf.report.latex import latex
+from sacbbf.report.markdown import markdown
+from sacbbf.report.page import page
+from sacbbf.report.plots import write_plots
+from sacbbf.report.scores import read_scores
+from sacbbf.report.table import table
+from sacbbf.report.terminal import show
 
 WRITERS: dict[str, Callable[[Report], str]] = {"html": page, "markdown": markdown, "csv": table, "latex": latex}
 

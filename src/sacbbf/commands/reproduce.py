@@ -13,12 +13,12 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from sacbbf.bench.published import paper_tables
-from sacbbf.bench.report.terminal import show
 from sacbbf.commands import bench, report
 from sacbbf.commands.sweep import carry_out, with_threads
 from sacbbf.errors import UsageError
-from sacbbf.memory import keep_freed_pages
+from sacbbf.machine.allocator import keep_freed_pages
+from sacbbf.report.published import paper_tables
+from sacbbf.report.terminal import show
 from sacbbf.run.settings import resolve_device
 from sacbbf.run.train import FREE
 from sacbbf.sweep.directory import SweepDirectory

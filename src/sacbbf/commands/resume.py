@@ -11,7 +11,7 @@ import tyro
 from rich.console import Console
 
 from sacbbf.commands.train import finish
-from sacbbf.memory import keep_freed_pages
+from sacbbf.machine.allocator import keep_freed_pages
 from sacbbf.run.records import RunDirectory
 from sacbbf.run.remote_trackers import TrackerName
 from sacbbf.run.settings import from_toml, resolve_device

@@ -10,8 +10,8 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
+from sacbbf.agents.presets import SIZES, SizeName
 from sacbbf.errors import UsageError
-from sacbbf.presets import SIZES, SizeName
 from sacbbf.run.stop import Stop, ending_cleanly
 from sacbbf.sweep.directory import SweepDirectory
 from sacbbf.sweep.drive import Driver, Totals

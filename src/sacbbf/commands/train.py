@@ -11,11 +11,11 @@ from typing import Annotated, Any
 import tyro
 from rich.console import Console
 
-from sacbbf import games
-from sacbbf.config import flatten
-from sacbbf.envs import EnvSettings, make_env
+from sacbbf.agents.config import flatten
+from sacbbf.envs import games
+from sacbbf.envs.make import EnvSettings, make_env
 from sacbbf.errors import UsageError
-from sacbbf.memory import keep_freed_pages
+from sacbbf.machine.allocator import keep_freed_pages
 from sacbbf.run.records import RunDirectory, default_directory
 from sacbbf.run.remote_trackers import TrackerName
 from sacbbf.run.settings import (

@@ -12,7 +12,8 @@ import cv2
 import numpy as np
 from ale_py import roms
 
-from sacbbf import games, seeding
+from sacbbf import seeding
+from sacbbf.envs import games
 from sacbbf.envs.base import Clock, EnvError, EnvSpec, Pixels, check_at_least, check_seed, check_sticky
 from sacbbf.types import Frame, Step
 

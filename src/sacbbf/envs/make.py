@@ -6,7 +6,7 @@ import importlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sacbbf import games
+from sacbbf.envs import games
 from sacbbf.envs.base import (
     EnvError,
     Environment,

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
+from sacbbf.agents.registry import Registry
 from sacbbf.learner.terms import Terms
 from sacbbf.networks import AgentNetwork
-from sacbbf.registry import Registry
 from sacbbf.types import Batch
 
 Loss = Callable[[Terms, Batch], torch.Tensor]  # an update's tensors, with gradients, to one value per sample (B,)

@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from numpy.random import Generator
 
-from sacbbf.behaviour import BEHAVIOURS
-from sacbbf.config import AgentConfig
+from sacbbf.agents.behaviour import BEHAVIOURS
+from sacbbf.agents.config import REFERENCE_STEPS, AgentConfig
+from sacbbf.agents.rules import check_agent
 from sacbbf.errors import RunFailed
 from sacbbf.learner import auxiliary, losses, sac_discrete, schedules
 from sacbbf.learner.augment import augment, to_float
@@ -26,7 +27,6 @@ from sacbbf.networks import AgentNetwork, Network, TwinNetwork, build_network
 from sacbbf.networks.build import drawing_from
 from sacbbf.networks.replacements import replace_forwards
 from sacbbf.replay import Replay
-from sacbbf.rules import check_agent
 from sacbbf.seeding import torch_generator
 from sacbbf.types import Batch, FloatArray, IntArray
 
@@ -48,7 +48,7 @@ class Learner:
         obs_shape: Sequence[int],
         num_actions: int,
         *,
-        total_steps: int = schedules.REFERENCE_STEPS,
+        total_steps: int = REFERENCE_STEPS,
         seed: int = 0,
         device: torch.device | str = "cpu",
         noise: Noise | None = None,

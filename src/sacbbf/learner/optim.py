@@ -9,9 +9,9 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from sacbbf.config import OptimiserConfig
+from sacbbf.agents.config import OptimiserConfig
+from sacbbf.agents.registry import Registry
 from sacbbf.errors import UsageError
-from sacbbf.registry import Registry
 
 Groups = list[dict[str, Any]]  # PyTorch's parameter groups: "params" and "weight_decay"
 Build = Callable[[Groups, OptimiserConfig], Optimizer]

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
-from sacbbf.behaviour import Behaviour
-from sacbbf.config import ActingConfig, AgentConfig, ScheduleConfig
-
-REFERENCE_STEPS = 100_000  # the budget that the published schedules are for
+from sacbbf.agents.behaviour import Behaviour
+from sacbbf.agents.config import ActingConfig, ScheduleConfig
 
 
 def n_step(schedule: ScheduleConfig, updates_since_reset: int) -> int:
@@ -51,23 +48,6 @@ def reset_steps(schedule: ScheduleConfig, total_steps: int, behaviour: Behaviour
         return []
     count = max(0, -(-total_steps * ratio // every) - 2)  # resets number i with (i + 1) * every < all updates
     return [round(number * every / ratio) + behaviour.reset_drift * (number + 1) for number in range(1, count + 1)]
-
-
-def for_budget(config: AgentConfig, total_steps: int) -> AgentConfig:
-    """Scale an agent that is meant for 100,000 steps to another budget: its counts of steps and of updates."""
-    scale = total_steps / REFERENCE_STEPS
-    schedule = replace(
-        config.schedule,
-        warmup=round(config.schedule.warmup * scale),
-        cycle=round(config.schedule.cycle * scale),
-        # Upwards: an interval rounded down would leave room for one more reset near the end.
-        reset_every=-(-config.schedule.reset_every * total_steps // REFERENCE_STEPS),
-        beta_final_updates=round(config.schedule.beta_final_updates * scale),
-    )
-    acting = replace(config.acting, epsilon_decay=round(config.acting.epsilon_decay * scale))
-    every = config.optimiser.target_every  # a target that follows each update does so whatever the budget
-    optimiser = replace(config.optimiser, target_every=max(1, round(every * scale)) if every > 1 else 1)
-    return replace(config, schedule=schedule, acting=acting, optimiser=optimiser)
 
 
 def _progress(count: int, span: int) -> float:

@@ -63,7 +63,7 @@ def write_learner(learner: Learner, arrays: Arrays, counters: dict[str, Any]) ->
             _fill(tensor, arrays[f"{side}.{name}"], name)
     _fill(learner.temperature.log_beta, arrays["log_beta"], "log_beta")
     learner.optimiser.state.clear()
-    learner.optimiser.state.update(states)
+    learner.optimiser.state.update(states)  # type: ignore[arg-type]
     for name, generator in _generators(learner).items():
         set_generator(generator, arrays[f"generator.{name}"], name)
     learner.updates, learner.updates_since_reset = updates, since_reset

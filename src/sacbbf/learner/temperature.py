@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from sacbbf.config import ScheduleConfig
+from sacbbf.agents.config import ScheduleConfig
 from sacbbf.learner.schedules import entropy_weight, wanted_entropy
 
 LOWEST, HIGHEST = math.log(1e-8), math.log(1e8)  # log beta; a bound on where a wrong reward can drive it

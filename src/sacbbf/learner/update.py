@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
-from sacbbf.config import LossConfig
+from sacbbf.agents.config import LossConfig
 from sacbbf.learner import losses
 from sacbbf.learner.terms import Terms
 from sacbbf.networks import AgentNetwork

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import torch
 
-from sacbbf.config import NetworkConfig
+from sacbbf.agents.config import NetworkConfig
 from sacbbf.networks.network import AgentNetwork
 from sacbbf.networks.twin_network import TwinNetwork
 

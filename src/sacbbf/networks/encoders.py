@@ -9,9 +9,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from sacbbf.agents.registry import Registry
 from sacbbf.errors import UsageError
 from sacbbf.networks.layers import Conv2d, Linear, SameConv2d, max_pool_same
-from sacbbf.registry import Registry
 
 
 class Encoder(nn.Module):

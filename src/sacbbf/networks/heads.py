@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from torch import nn
 
+from sacbbf.agents.registry import Registry
 from sacbbf.networks.layers import Linear
-from sacbbf.registry import Registry
 
 Build = Callable[[int, int], nn.Module]  # from the width of the input and of the output
 

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from sacbbf.config import NetworkConfig
+from sacbbf.agents.config import NetworkConfig
 from sacbbf.networks.encoders import make_encoder
 from sacbbf.networks.heads import POLICY_HEADS, PROJECTIONS
 from sacbbf.networks.layers import Linear, renormalize, to_rows

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from sacbbf.config import NetworkConfig
+from sacbbf.agents.config import NetworkConfig
 from sacbbf.networks.encoders import make_encoder
 from sacbbf.networks.layers import Linear, to_rows
 from sacbbf.networks.noisy import Draw, LayerNoise

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from sacbbf.behaviour import PAPER, Behaviour
+from sacbbf.agents.behaviour import PAPER, Behaviour
 from sacbbf.replay.n_step import (
     Windows,
     check_gamma,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sacbbf.envs import Environment
+from sacbbf.envs.base import Environment
 from sacbbf.policy import FixedPolicy
 from sacbbf.run.evaluate import Plan, evaluate, summarise
 

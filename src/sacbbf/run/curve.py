@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sacbbf import games
+from sacbbf.envs import games
 from sacbbf.run.records import RunDirectory, read_lines
 
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#666666"  # Okabe-Ito: told apart by everybody

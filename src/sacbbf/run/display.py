@@ -8,7 +8,7 @@ from collections import deque
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from sacbbf import games
+from sacbbf.envs import games
 
 LINE_EVERY = 15.0  # seconds between log lines without a terminal
 

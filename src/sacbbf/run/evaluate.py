@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sacbbf.envs import Environment, FrameStack
+from sacbbf.envs.base import Environment
+from sacbbf.envs.stack import FrameStack
 from sacbbf.errors import UsageError
 from sacbbf.policy import Policy, choose
 from sacbbf.run.settings import RunConfig

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from sacbbf.behaviour import BEHAVIOURS
+from sacbbf.agents.behaviour import BEHAVIOURS
 from sacbbf.disk import faults
-from sacbbf.envs import FrameStack, make_env, state_shape
+from sacbbf.envs.make import make_env
+from sacbbf.envs.stack import FrameStack, state_shape
 from sacbbf.errors import RunFailed, UsageError
 from sacbbf.learner.learner import Learner
 from sacbbf.learner.noise import Noise

@@ -11,7 +11,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
-from sacbbf.config import NetworkConfig
+from sacbbf.agents.config import NetworkConfig
 from sacbbf.errors import UsageError
 from sacbbf.networks import Network, lay_out
 from sacbbf.networks.network import TRAINING_ONLY

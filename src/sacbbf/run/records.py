@@ -206,3 +206,11 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 def _not_finite(value: Any) -> bool:
     return isinstance(value, float) and not math.isfinite(value)
+
+
+def find_runs(path: Path) -> list[Path]:
+    """Return the run directories at or below a path, in order; what lies inside a run is no other run."""
+    if any((path / name).is_file() for name in ("config.toml", "result.json")):
+        return [path]
+    below = sorted(entry for entry in path.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+    return [run for entry in below for run in find_runs(entry)]

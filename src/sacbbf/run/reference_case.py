@@ -18,7 +18,7 @@ import numpy.typing as npt
 import torch
 
 import sacbbf.kernels  # noqa: F401 - what `compute.kernels` may use
-from sacbbf.config import AgentConfig, LossConfig, NetworkConfig, OptimiserConfig, ScheduleConfig
+from sacbbf.agents.config import AgentConfig, LossConfig, NetworkConfig, OptimiserConfig, ScheduleConfig
 from sacbbf.errors import UsageError
 from sacbbf.learner.learner import Learner
 from sacbbf.learner.noise import NoNoise

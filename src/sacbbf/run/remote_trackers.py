@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from sacbbf.config import flatten
+from sacbbf.agents.config import flatten
 from sacbbf.errors import UsageError
 from sacbbf.run.records import RunDirectory
 from sacbbf.run.settings import RunConfig

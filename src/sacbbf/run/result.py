@@ -11,7 +11,9 @@ from typing import Any
 
 import torch
 
-from sacbbf import __version__, games, processor
+from sacbbf import __version__
+from sacbbf.envs import games
+from sacbbf.machine import processor
 from sacbbf.run.evaluate import summarise
 from sacbbf.types import EpisodeRecord
 

@@ -16,12 +16,13 @@ import tomli_w
 import torch
 import tyro
 
-from sacbbf.config import AgentConfig, flatten
-from sacbbf.envs import EnvSettings, EnvSpec, make_env
+from sacbbf.agents.config import AgentConfig, flatten
+from sacbbf.agents.presets import AGENTS, BASELINES, SIZES, AgentName, SizeName, preset
+from sacbbf.agents.rules import check_agent
+from sacbbf.envs.base import EnvSpec
+from sacbbf.envs.make import EnvSettings, make_env
 from sacbbf.errors import UsageError
 from sacbbf.networks.encoders import ENCODERS
-from sacbbf.presets import AGENTS, BASELINES, SIZES, AgentName, SizeName, preset
-from sacbbf.rules import check_agent
 
 T = TypeVar("T")
 Value = bool | int | float | str

@@ -16,8 +16,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from sacbbf import __version__, games
+from sacbbf import __version__
 from sacbbf.disk.files import write_atomically
+from sacbbf.envs import games
 from sacbbf.errors import UsageError
 from sacbbf.learner.augment import to_float
 from sacbbf.networks import Network

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import torch
 
 import sacbbf.kernels  # noqa: F401 - what `compute.kernels` may use
+from sacbbf.machine.denormals import flush_denormals
 from sacbbf.run.settings import RunConfig
-from sacbbf.subnormals import flushing
 
 
 @contextmanager
@@ -22,7 +22,7 @@ def torch_set_up(config: RunConfig) -> Iterator[None]:
         torch.set_num_threads(config.threads or threads)
         torch.set_float32_matmul_precision("highest" if exact else "high")
         torch.backends.cudnn.allow_tf32 = not exact
-        with flushing():
+        with flush_denormals():
             yield
     finally:
         torch.set_num_threads(threads)

@@ -10,7 +10,7 @@ from io import BytesIO, FileIO
 from pathlib import Path
 from typing import Any
 
-from sacbbf import games
+from sacbbf.envs import games
 from sacbbf.run.records import RECORDS, RunDirectory, read_lines
 
 

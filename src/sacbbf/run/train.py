@@ -12,13 +12,14 @@ from typing import Any
 import torch
 from rich.console import Console
 
+from sacbbf.agents.presets import BASELINES
 from sacbbf.disk import faults
 from sacbbf.disk.lease import Lease, state_folder
 from sacbbf.disk.takeover import sweep
-from sacbbf.envs import Environment, EnvSpec, make_env
+from sacbbf.envs.base import Environment, EnvSpec
+from sacbbf.envs.make import make_env
 from sacbbf.errors import RunFailed, UsageError
 from sacbbf.policy import Logits, NetworkPolicy, Policy, uniform_policy
-from sacbbf.presets import BASELINES
 from sacbbf.run.baselines import FINALISTS, candidates, find_blind
 from sacbbf.run.checkpoint import Checkpoints
 from sacbbf.run.curve import draw_curve

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from sacbbf.behaviour import RELEASED
+from sacbbf.agents.behaviour import RELEASED
 from sacbbf.errors import UsageError
 from sacbbf.replay.buffer import Replay
 from sacbbf.replay.n_step import same_episode

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from sacbbf.envs import Environment, FrameStack, make_env
-from sacbbf.envs.base import Pixels
+from sacbbf.envs.base import Environment, Pixels
+from sacbbf.envs.make import make_env
+from sacbbf.envs.stack import FrameStack
 from sacbbf.learner.augment import to_float
 from sacbbf.learner.losses import expected_value, support
 from sacbbf.networks import Network, TwinNetwork

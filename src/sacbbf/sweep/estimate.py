@@ -9,9 +9,9 @@ from functools import partial
 
 import torch
 
+from sacbbf.agents.presets import BASELINES
 from sacbbf.bench.clock import seconds
 from sacbbf.bench.speed import Subject, Workload
-from sacbbf.presets import BASELINES
 from sacbbf.replay.state import row_bytes
 from sacbbf.run.settings import RunConfig
 from sacbbf.sweep.spec import Cell, Spec, configuration, environment_spec

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from sacbbf import games
-from sacbbf.presets import SIZES, Kind, SizeName, preset
+from sacbbf.agents.presets import SIZES, Kind, SizeName, preset
+from sacbbf.envs import games
 from sacbbf.sweep.spec import Spec, Variant, paper_subset, parse_games
 
 TableName = Literal["main", "variance-reduction", "annealing", "rr-scaling", "expectations", "behaviour"]

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from pathlib import Path
 
-from sacbbf.bench.run_scores import find_runs
-from sacbbf.config import flatten
+from sacbbf.agents.config import flatten
 from sacbbf.errors import UsageError
-from sacbbf.run.records import RunDirectory
+from sacbbf.run.records import RunDirectory, find_runs
 from sacbbf.run.settings import RunConfig, from_toml
 from sacbbf.run.train import FREE
 from sacbbf.sweep.copy import copied_run

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from sacbbf import games
-from sacbbf.envs import EnvSettings, EnvSpec, known_environments
+from sacbbf.agents.presets import AGENTS, BASELINES, SIZES, SizeName
+from sacbbf.envs import games
+from sacbbf.envs.base import EnvSpec
+from sacbbf.envs.make import EnvSettings, known_environments
 from sacbbf.errors import UsageError
-from sacbbf.presets import AGENTS, BASELINES, SIZES, SizeName
 from sacbbf.run.settings import (
     GIVEN_APART,
     RunConfig,

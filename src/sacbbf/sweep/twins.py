@@ -8,9 +8,9 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
-from sacbbf.envs import make_env
+from sacbbf.agents.presets import BASELINES
+from sacbbf.envs.make import make_env
 from sacbbf.policy import NetworkPolicy
-from sacbbf.presets import BASELINES
 from sacbbf.run.curve import draw_curve
 from sacbbf.run.display import Display
 from sacbbf.run.evaluate import ROWS, evaluate, plan_of

@@ -20,7 +20,7 @@ from rich.console import Console
 
 from sacbbf.disk.lease import Busy
 from sacbbf.errors import RunFailed, UsageError
-from sacbbf.memory import keep_freed_pages, prefer_huge_pages
+from sacbbf.machine.allocator import keep_freed_pages, prefer_huge_pages
 from sacbbf.run.train import train
 from sacbbf.sweep.directory import SweepDirectory
 from sacbbf.sweep.spec import Cell, Spec, configuration

@@ -9,8 +9,8 @@ from typing import Literal
 
 import torch
 
+from sacbbf.agents.presets import SIZES, SizeName
 from sacbbf.errors import UsageError
-from sacbbf.presets import SIZES, SizeName
 from sacbbf.run.settings import resolve_device
 from sacbbf.sweep.directory import SweepDirectory
 from sacbbf.sweep.executor import Executor, LocalExecutor

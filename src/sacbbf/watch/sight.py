@@ -7,10 +7,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from sacbbf.bench.run_scores import find_runs
+from sacbbf.agents.presets import BASELINES
 from sacbbf.errors import UsageError
-from sacbbf.presets import BASELINES
-from sacbbf.run.records import RunDirectory, read_lines
+from sacbbf.run.records import RunDirectory, find_runs, read_lines
 from sacbbf.run.settings import from_toml
 from sacbbf.sweep.directory import MANIFEST, SweepDirectory
 from sacbbf.sweep.spec import Cell, Spec

@@ -1,0 +1,1 @@
+"""What an agent is: its settings, the published agents, their sizes."""

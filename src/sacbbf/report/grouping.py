@@ -1,0 +1,109 @@
+"""Which runs are the same agent: its name, its size, and the settings in which it differs from the preset.
+
+Runs with different settings are never pooled. Settings that no score depends on (seed, hardware, what is recorded
+and kept) do not tell agents apart.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from sacbbf.agents.presets import BASELINES, SIZES, AgentName, Kind, SizeName, preset
+from sacbbf.envs import games
+from sacbbf.errors import UsageError
+from sacbbf.run.settings import RunConfig, differences, resolve
+
+HARDWARE = ("device", "threads", "settings.compute.compile", "settings.compute.frames_on_device")
+RECORDING = (
+    "log_every", "diagnose_every", "checkpoint.", "eval.every", "eval.parallel", "eval.baselines",
+)  # fmt: skip
+WORDS = ("env", "agent", "size", "steps", "seed", "device")  # that a command gives before any other setting
+ANY_GAME = "Pong"
+NAMED = 3  # changes spelled out in a name
+
+
+@cache
+def _preset(env: str, agent: AgentName, size: SizeName, steps: int) -> RunConfig | None:
+    """Return the run that these words describe, on a CPU; None if the environment cannot be made here."""
+    game = games.find_game(env)
+    if game is not None and game != ANY_GAME:  # all Atari games have the same preset: one emulator will do
+        found = _preset(ANY_GAME, agent, size, steps)
+        return None if found is None else replace(found, env=game)
+    try:
+        return resolve(env, agent=agent, size=size, steps=steps, device="cpu")[0]
+    except (UsageError, ImportError):
+        return None
+
+
+def preset_of(config: RunConfig) -> RunConfig:
+    """Return a run's preset: the same words, every other setting untouched."""
+    found = _preset(config.env, config.agent, config.size, config.steps)
+    if found is None:  # what the environment would say is taken from the run itself
+        kinds: dict[str, Kind] = {"mlp": "vector", "grid": "grid"}
+        kind = kinds.get(config.settings.network.encoder, "image")
+        found = replace(config, settings=preset(config.size, kind, config.steps, None, config.agent))
+    return replace(found, seed=config.seed, device=config.device)
+
+
+def changes(config: RunConfig) -> dict[str, Any]:
+    """Return the settings that set a run's agent apart from its preset, by the names that flags have."""
+    found = differences(preset_of(config), config)
+    kept = {name: value for name, (_, value) in found.items() if not name.startswith((*HARDWARE, *RECORDING))}
+    if config.agent in BASELINES:  # nothing is learned: only what is played matters
+        return {name: value for name, value in kept.items() if name.startswith(("environment.", "eval."))}
+    if config.steps != SIZES[config.size].steps:
+        kept = {"steps": config.steps, **kept}
+    return {name.removeprefix("settings."): value for name, value in kept.items()}
+
+
+def group_names(configs: Sequence[RunConfig]) -> list[str]:
+    """Return the name of each run's agent; the paper's size goes without saying, and few changes are spelled out."""
+    found = [(_title(config), changes(config)) for config in configs]
+    short = [_name(title, changed, NAMED) for title, changed in found]
+    meanings: dict[str, set[str]] = {}
+    for name, (title, changed) in zip(short, found, strict=True):
+        meanings.setdefault(name, set()).add(_name(title, changed, len(changed)))
+    return [
+        name if len(meanings[name]) == 1 else _name(title, changed, len(changed))
+        for name, (title, changed) in zip(short, found, strict=True)
+    ]
+
+
+def full_name(config: RunConfig, silent: Collection[str] = ()) -> str:
+    """Return the name of a run's agent with every change spelled out but the silent ones."""
+    changed = {name: value for name, value in changes(config).items() if name not in silent}
+    return _name(_title(config), changed, len(changed))
+
+
+def _title(config: RunConfig) -> str:
+    return config.agent if config.size == "paper" or config.agent in BASELINES else f"{config.agent} {config.size}"
+
+
+def _name(title: str, changed: dict[str, Any], most: int) -> str:
+    if not changed:
+        return title
+    words = [f"{name}={value}" for name, value in list(changed.items())[:most]]
+    if len(changed) > most:
+        words.append(f"{len(changed) - most} more")
+    return f"{title} ({', '.join(words)})"
+
+
+def command(config: RunConfig) -> str:
+    """Return the command that trains this run again."""
+    words = ["sacbbf", "train", config.env]
+    for name in WORDS[1:]:
+        words += [f"--{name}", str(getattr(config, name))]
+    for name, (_, value) in differences(preset_of(config), config).items():
+        words += _flag(name.removeprefix("settings."), value)
+    return shlex.join(words)
+
+
+def _flag(name: str, value: Any) -> list[str]:
+    part, dot, last = name.replace("_", "-").rpartition(".")
+    if isinstance(value, bool):
+        return [f"--{part}{dot}{'' if value else 'no-'}{last}"]
+    return [f"--{part}{dot}{last}", str(value)]

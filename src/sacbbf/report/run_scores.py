@@ -1,0 +1,124 @@
+"""Run directories as sources of scores: where they lie, whether they are whole, and what their records say."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sacbbf.errors import UsageError
+from sacbbf.run.records import RunDirectory, read_lines
+from sacbbf.run.settings import RunConfig, from_toml
+
+NEEDED = ("env", "agent", "size", "seed", "finished", "score", "steps")
+Points = tuple[tuple[int, float], ...]  # (step, score)
+Baselines = Mapping[str, tuple[float, float]]  # score and standard error of random and blind play
+
+
+@dataclass(frozen=True)
+class RunScore:
+    """A run that has a score."""
+
+    directory: RunDirectory
+    config: RunConfig
+    result: dict[str, Any]
+    evaluations: Points  # means of the evaluations during training
+    episodes: Points  # training episodes
+
+    @property
+    def score(self) -> float:
+        """Mean of the final evaluation's episodes."""
+        return float(self.result["score"])
+
+    @property
+    def finished(self) -> bool:
+        """Whether it trained for all of its steps."""
+        return bool(self.result["finished"])
+
+    @property
+    def baselines(self) -> Baselines:
+        """Score and standard error of random and blind play, where the run played them."""
+        found = self.result.get("baselines", {})
+        return {name: (float(played["score"]), float(played["standard_error"])) for name, played in found.items()}
+
+
+def sweep_notes(runs: list[Path]) -> list[str]:
+    """Return what the sweeps that runs belong to (SWEEP/runs/AGENT/ENV/seedN) say of themselves."""
+    notes = []
+    folders = (run.absolute().parents for run in runs)
+    for manifest in sorted({above[3] / "sweep.json" for above in folders if len(above) > 3}):
+        try:
+            note = json.loads(manifest.read_bytes())["spec"]["note"]
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UsageError(f"{manifest} is not the manifest of a sweep: {error!r}") from error
+        if note:
+            notes.append(str(note))
+    return notes
+
+
+def read_run(path: Path) -> RunScore | str:
+    """Read a run; in words why it is not there to be reported yet, or UsageError for a corrupt one."""
+    directory = RunDirectory(path)
+    if not directory.config.is_file():
+        raise UsageError(f"{path} holds a result.json but no config.toml")
+    config = from_toml(directory.config)
+    result = directory.read_result()
+    if result is None:
+        return f"{path}: unfinished, it has no result.json yet"
+    _check_result(result, directory.result)
+    for name in ("env", "agent", "size", "seed"):
+        if result[name] != getattr(config, name):
+            there = f"{name} = {result[name]!r}"
+            raise UsageError(f"{directory.result}: {there}, but {directory.config} has {getattr(config, name)!r}")
+    if result["score"] is None:
+        return f"{path}: unfinished, stopped before its evaluation"
+    return RunScore(
+        directory,
+        config,
+        result,
+        _points(directory.record("evaluations"), "mean"),
+        _points(directory.record("episodes"), "score"),
+    )
+
+
+def _check_result(result: dict[str, Any], path: Path) -> None:
+    """Raise UsageError unless a result holds what is needed, each of its type."""
+    missing = [name for name in NEEDED if name not in result]
+    if missing:
+        raise UsageError(f"{path} lacks {', '.join(missing)}")
+    if not isinstance(result["finished"], bool):
+        raise UsageError(f"{path}: finished = {result['finished']!r}: must be true or false")
+    if not isinstance(result["steps"], int) or isinstance(result["steps"], bool) or result["steps"] < 0:
+        raise UsageError(f"{path}: steps = {result['steps']!r}: must be a whole number")
+    if not _is_finite(result["score"]) and (result["finished"] or result["score"] is not None):
+        raise UsageError(f"{path}: score = {result['score']!r}: must be a finite number")
+    baselines = result.get("baselines", {})
+    for name, played in baselines.items() if isinstance(baselines, dict) else [("baselines", baselines)]:
+        if not isinstance(played, dict) or not all(_is_finite(played.get(key)) for key in ("score", "standard_error")):
+            raise UsageError(f"{path}: {name} = {played!r}: must have a score and a standard_error")
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _points(path: Path, field: str) -> Points:
+    """Return step and score of each line of a record; lines without a score are passed over."""
+    points: list[tuple[int, float]] = []
+    lines = read_lines(path)
+    number = 0
+    while True:
+        number += 1
+        try:
+            line = next(lines, None)
+            if line is None:
+                return tuple(points)
+            if line[field] is not None:
+                points.append((int(line["step"]), float(line[field])))
+        except (OSError, KeyError, TypeError, ValueError) as error:
+            raise UsageError(f"{path}:{number}: is not a line with step and {field}: {error}") from error
