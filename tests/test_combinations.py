@@ -7,9 +7,10 @@ from dataclasses import fields, replace
 
 import pytest
 
-from sacbbf.agents.config import ActingConfig
+from sacbbf.agents.config import ActingConfig, AgentConfig
 from sacbbf.agents.ladder import RUNGS, change, published
-from sacbbf.agents.rules import RANGES, check_agent
+from sacbbf.agents.ranges import all_bounds
+from sacbbf.agents.rules import check_agent
 from sacbbf.cli import run
 from sacbbf.errors import UsageError
 
@@ -88,7 +89,7 @@ def test_every_published_agent_is_free_of_them(agent):
 
 def test_every_number_about_acting_has_a_range():
     for field in fields(ActingConfig):
-        assert field.name == "network" or f"acting.{field.name}" in RANGES
+        assert field.name == "network" or f"acting.{field.name}" in all_bounds(AgentConfig())
 
 
 @pytest.mark.parametrize(

@@ -158,7 +158,7 @@ def test_a_whole_file_repeats_its_run(finished_run):
         ([IDENTITY, "--steps", "many"], "--steps: invalid int value: 'many'"),
         ([IDENTITY, "--size", "huge"], "size = 'huge': must be one of paper, laptop, tiny"),
         ([IDENTITY, "--agent", "nobody"], "agent = 'nobody': must be one of der"),
-        ([IDENTITY, "--seed", "-1"], "seed = -1: must be at least 0"),
+        ([IDENTITY, "--seed", "-1"], "seed = -1: must be a whole number at least 0"),
         ([IDENTITY, "--max-hours", "0"], "max_hours = 0.0: must be above 0"),
         ([IDENTITY, "--replay-ratio", "0"], "replay_ratio = 0: must be at least 1"),
         ([IDENTITY, "--config", "none.toml"], "cannot read the configuration none.toml"),

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from sacbbf.agents.config import AgentConfig, flatten
-from sacbbf.agents.rules import RANGES, check_agent
+from sacbbf.agents.ranges import all_bounds
+from sacbbf.agents.rules import check_agent
 from sacbbf.errors import UsageError
 
 
@@ -23,6 +24,7 @@ def test_defaults_are_allowed():
     check_agent(AgentConfig())
 
 
+RANGES = all_bounds(AgentConfig())
 NUMBERS = {name: value for name, value in flatten(AgentConfig()).items() if type(value) in (int, float)}
 
 
@@ -35,7 +37,7 @@ def test_numbers_and_nothing_else_have_a_range():
 
 @pytest.mark.parametrize("name", RANGES)
 def test_a_range_reaches_from_its_lowest_value_to_its_highest(name):
-    low, high = RANGES[name]
+    low, high = RANGES[name].low, RANGES[name].high
     kind = type(NUMBERS[name])
     assert low <= NUMBERS[name] <= high and low < high
     for value in (kind(low) - 1, *([] if high == float("inf") else [kind(high) + 1])):

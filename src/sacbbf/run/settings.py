@@ -18,6 +18,7 @@ import tyro
 
 from sacbbf.agents.config import AgentConfig, flatten
 from sacbbf.agents.presets import AGENTS, BASELINES, SIZES, AgentName, SizeName, preset
+from sacbbf.agents.ranges import Between, check_settings
 from sacbbf.agents.rules import check_agent
 from sacbbf.envs.base import EnvSpec
 from sacbbf.envs.make import EnvSettings, make_env
@@ -37,15 +38,15 @@ WORDS: dict[str, type] = {"size": str, "steps": int, "replay_ratio": int}
 class EvalConfig:
     """Evaluation, during the run and at its end."""
 
-    every: int = 0
+    every: Annotated[int, Between(0)] = 0
     """Steps between evaluations during training; 0: none. They leave training untouched."""
-    every_episodes: int = 10
+    every_episodes: Annotated[int, Between(1)] = 10
     """Episodes of each evaluation during training."""
-    episodes: int = 100
+    episodes: Annotated[int, Between(1)] = 100
     """Episodes of the evaluation at the end; their mean is the run's score (paper: 100)."""
     greedy: bool = False
     """Take the most likely action instead of drawing one (the paper draws)."""
-    parallel: int = 8
+    parallel: Annotated[int, Between(1)] = 8
     """Environments played side by side; the scores do not depend on it."""
     baselines: bool = False
     """After the run, play chance and the best blind mix too, for comparison; by default where none are published."""
@@ -55,7 +56,7 @@ class EvalConfig:
 class CheckpointConfig:
     """What is kept to take the run up again. No number depends on it."""
 
-    every: int = 2_000
+    every: Annotated[int, Between(0)] = 2_000
     """Steps between checkpoints; 0: only when a run is stopped, and at its end."""
     keep: bool = False
     """Keep checkpoints and replay of a finished run, instead of policy, records and result alone."""
@@ -68,21 +69,21 @@ class RunConfig:
     env: str
     agent: AgentName
     size: SizeName
-    steps: int
+    steps: Annotated[int, Between(1)]
     """Environment steps (agent decisions) to train for."""
-    seed: int
+    seed: Annotated[int, Between(0)]
     """Root of all the run's randomness."""
-    stack: int
+    stack: Annotated[int, Between(1)]
     """Frames that make a state."""
     clip_rewards: bool
     """Clip rewards to [-1, 1] for learning; scores are never clipped."""
     device: str
     """cpu, cuda, cuda:N or mps."""
-    threads: int
+    threads: Annotated[int, Between(0)]
     """CPU threads for PyTorch; 0: as many as PyTorch likes."""
-    log_every: int = 200
+    log_every: Annotated[int, Between(1)] = 200
     """Steps between records of losses and the like."""
-    diagnose_every: int = 0
+    diagnose_every: Annotated[int, Between(0)] = 0
     """Steps between records of dormant units, effective rank, Q against returns, priorities; 0: none."""
     eval: EvalConfig = field(default_factory=EvalConfig)
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
@@ -213,20 +214,12 @@ def resolve_device(device: str) -> str:
 def check_run(config: RunConfig) -> None:
     """Raise UsageError for a setting out of its range."""
     check_agent(config.settings)
+    check_settings(config, apart=("settings",))
     precision = config.settings.compute.precision
     if precision != "float32" and not config.device.startswith("cuda"):
         raise UsageError(f"compute.precision = {precision!r} is for CUDA; on {config.device} it must be 'float32'")
     if config.settings.compute.compile:
         check_compiler(config.device)
-    least = {"steps": 1, "seed": 0, "stack": 1, "threads": 0, "log_every": 1, "diagnose_every": 0}
-    for name, low in least.items():
-        if getattr(config, name) < low:
-            raise UsageError(f"{name} = {getattr(config, name)}: must be at least {low}")
-    if config.checkpoint.every < 0:
-        raise UsageError(f"checkpoint.every = {config.checkpoint.every}: must be at least 0")
-    for name, low in {"every": 0, "every_episodes": 1, "episodes": 1, "parallel": 1}.items():
-        if getattr(config.eval, name) < low:
-            raise UsageError(f"eval.{name} = {getattr(config.eval, name)}: must be at least {low}")
     if config.threads > 4 * (os.cpu_count() or 1):
         raise UsageError(f"threads = {config.threads}: must be at most {4 * (os.cpu_count() or 1)} on this machine")
 
