@@ -140,7 +140,7 @@ class TestDropping:
         half_made.mkdir()
         with acquire(tmp_path) as lease:
             (half_made / "lease.json").write_bytes((lease.folder / "lease.json").read_bytes())
-            takeover.sweep(tmp_path)
+            takeover.clean_up(tmp_path)
         assert names(tmp_path) == [".state.abc.new", "state.000001"]
 
 

@@ -14,6 +14,8 @@ from sacbbf.agents.ranges import Between
 
 REFERENCE_STEPS = 100_000  # the budget that the published schedules are for
 
+Kernels = Literal["auto", "off"]
+
 
 @dataclass(frozen=True)
 class NetworkConfig:
@@ -165,15 +167,17 @@ class ReplayConfig:
 class ComputeConfig:
     """How an update is computed; the defaults give the same numbers everywhere but for rounding."""
 
-    precision: Literal["float32", "tf32", "bf16"] = "float32"
-    """Arithmetic of the networks; tf32 and bf16 are for CUDA only."""
-    kernels: Literal["auto", "off"] = "auto"
+    precision: Literal["auto", "float32", "tf32", "bf16"] = "auto"
+    """Arithmetic of the networks; tf32 and bf16 are for CUDA only. auto: tf32 on CUDA, where JAX ran the release in it,
+    and float32 elsewhere."""
+    kernels: Kernels = "auto"
     """Replace some layers' plain PyTorch by faster functions where they apply; off: never."""
     compile: bool = False
     """Compile an update's passes and losses with torch.compile: faster once it runs, slow to start, other last bits.
     Needs a C++ compiler, on CUDA Triton."""
-    frames_on_device: bool = False
-    """Keep replay frames in the device's memory (Atari: 706 MB per 100,000 steps) instead of the host's."""
+    frames: Literal["auto", "host", "device"] = "auto"
+    """Where the replay's frames lie (Atari: 706 MB per 100,000 steps). auto: in the device's memory if they
+    take at most half of what is free there, else in the host's."""
     share_bootstrap: bool = False
     """Where n <= k, take s_{t+n} from the states that SPR encodes anyway: a sixth less for the target network, but
     the bootstrap and the prediction target then share their augmentation. Without augmentation it is always done."""

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sacbbf.agents.presets import SIZES, SizeName
+from sacbbf.bench.against import compare, parse_ways
 from sacbbf.bench.clock import Spread
 from sacbbf.bench.memory_probe import measure_memory
 from sacbbf.bench.play import measure_environment, measure_evaluation
@@ -63,6 +64,9 @@ class BenchArgs:
     """CPU threads for PyTorch; by default the size's own, 0: as many as PyTorch likes."""
     compile: bool = False
     """Compile an update's passes and losses, as --compute.compile does in training."""
+    against: str | None = None
+    """Instead of all that, compare ways to compute an update, each in a process of its own, in turn: any of plain,
+    kernels and compiled, between commas; ratios are to the first."""
     json: Path | None = None
     """Write all figures to this file too."""
 
@@ -76,6 +80,8 @@ def main(argv: Sequence[str]) -> int:
     device = torch.device(resolve_device(args.device))
     if args.compile:
         check_compiler(str(device))
+    if args.against is not None:
+        return compare_ways(args, str(device))
     set_threads(args.size, args.threads)
     repeats = args.repeats or ROUNDS[args.size]
     figures = measure(args.size, device, repeats, args.compile)
@@ -84,6 +90,33 @@ def main(argv: Sequence[str]) -> int:
     if args.json is not None:
         facts = {"size": args.size, "versions": versions(), "machine": machine(str(device))}
         write_json(args.json, facts | figures_json(figures))
+    return 0
+
+
+def compare_ways(args: BenchArgs, device: str) -> int:
+    """Print one update computed in several ways, side by side."""
+    ways = parse_ways(args.against or "")
+    if "compiled" in ways:
+        check_compiler(device)
+    threads = SIZES[args.size].threads if args.threads is None else args.threads
+    rounds, updates = args.repeats or ROUNDS[args.size], PER_ROUND[args.size]
+    with Display(Console(stderr=True), None) as display:
+        display.begin("updates", rounds + len(ways))
+        found = compare(ways, args.size, args.agent, device, threads, rounds, updates, display.advance)
+    table = Table(title=f"{args.agent} at {args.size} size: one update, {rounds} rounds in turn", title_justify="left")
+    for heading in ("way", "ms: median (quartiles)", "best", f"of {ways[0]}: median (quartiles)", "first update, s"):
+        table.add_column(heading, justify="left" if heading == "way" else "right")
+    for way, speed in found.items():
+        best, first = f"{1e3 * speed.best:,.2f}", f"{speed.first:,.1f}"
+        table.add_row(way, speed.update.show(1e3), best, speed.ratio.show(1, 3), first)
+    console = Console(width=None if Console().is_terminal else 110)
+    console.print(table)
+    for way, speed in found.items():
+        if speed.kernels:
+            console.print(f"kernels in use by {way!r}: {', '.join(speed.kernels)}", highlight=False)
+    if args.json is not None:
+        facts = {"size": args.size, "versions": versions(), "machine": machine(device)}
+        write_json(args.json, facts | {"against": {way: asdict(speed) for way, speed in found.items()}})
     return 0
 
 
@@ -98,6 +131,7 @@ def set_threads(size: SizeName, threads: int | None = None) -> None:
 class Figures:
     """Everything that was measured."""
 
+    kernels: dict[str, tuple[str, ...]]  # in use, by agent
     rounds: Rounds
     acting: ActingSpeed
     replay: dict[int, tuple[Spread, Spread]]
@@ -127,7 +161,8 @@ def measure(size: SizeName, device: torch.device, repeats: int, compiled: bool =
         replay = measure_replay(load, REPLAY_SIZES, 200)
         display.begin("memory", 1)
         memory = measure_memory(size, STEPS)
-    return Figures(rounds, acting, replay, env_steps, evaluation, memory)
+    kernels = {name: tuple(subject.learner.kernels) for name, subject in subjects.items()}
+    return Figures(kernels, rounds, acting, replay, env_steps, evaluation, memory)
 
 
 def projected_seconds(figures: Figures, agent: str, ratio: int) -> float:
@@ -169,6 +204,7 @@ def lines(figures: Figures, args: BenchArgs) -> list[str]:
         f"arithmetic of an update    {speed.flops / 1e9:,.2f} GFLOP",
         f"this machine's peak        {rounds.peak.show(1e-9, 0)} GFLOP/s, {torch.get_num_threads()} threads",
         f"share of the peak          {speed.fraction.show(100, 1)} %, whole update",
+        f"kernels in use             {', '.join(figures.kernels[args.agent]) or 'none'}",
         f"SAC-BBF's update over BBF's  {rounds.ratio.show(1, 3)}",
         f"acting, {PASSES:,} passes      {acting.seconds.show(1, 2)} s; BBF {acting.bbf_seconds.show(1, 2)} s",
         f"acting, ratio to BBF       {acting.ratio.median:.3f}, 95% interval {low:.3f} to {high:.3f}",

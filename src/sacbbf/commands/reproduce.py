@@ -14,7 +14,7 @@ from rich.progress import track
 from rich.table import Table
 
 from sacbbf.commands import bench, report
-from sacbbf.commands.sweep import carry_out, with_threads
+from sacbbf.commands.sweep import carry_out, with_compilation, with_threads
 from sacbbf.errors import UsageError
 from sacbbf.machine.allocator import keep_freed_pages
 from sacbbf.report.published import paper_tables
@@ -29,7 +29,7 @@ from sacbbf.sweep.table import duration
 from sacbbf.sweep.workers import Workers, cells_at_a_time, check_workers, device_of
 
 # How, not what, is computed, and whether random and blind play are measured beside it.
-SETTABLE = ("compute.compile", "compute.frames_on_device", "compute.precision", *FREE, "eval.baselines")
+SETTABLE = ("compute.compile", "compute.frames", "compute.precision", *FREE, "eval.baselines")
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,7 @@ def main(argv: Sequence[str]) -> int:
     check_workers(args)
     directory = SweepDirectory(directory_of(args).absolute())
     spec = with_threads(replace(read_words(args), device=device_of(args)), directory, args)
+    spec = with_compilation(spec, directory, args)
     check(spec, here=args.executor == "local")
     if args.dry_run:
         print_estimate(spec, args, Console(soft_wrap=True))

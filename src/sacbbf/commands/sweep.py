@@ -12,6 +12,7 @@ from rich.console import Console
 
 from sacbbf.agents.presets import SIZES, SizeName
 from sacbbf.errors import UsageError
+from sacbbf.run.settings import can_compile
 from sacbbf.run.stop import Stop, ending_cleanly
 from sacbbf.sweep.directory import SweepDirectory
 from sacbbf.sweep.drive import Driver, Totals
@@ -87,7 +88,7 @@ def read_words(args: SweepArgs, directory: SweepDirectory) -> Spec:
     """Return the sweep that the flags describe; without games, the one that lies in the directory."""
     if args.games is None:
         blank = SweepArgs(directory=args.directory)
-        words = ("agents", "seeds", "vary", "set", "size", "steps", "device", "threads")
+        words = ("agents", "seeds", "vary", "set", "size", "steps", "device", "threads", "compile")
         given = [name for name in words if getattr(args, name) != getattr(blank, name)]
         if given and directory.manifest.exists():
             raise UsageError(
@@ -112,8 +113,17 @@ def read_words(args: SweepArgs, directory: SweepDirectory) -> Spec:
     )
     if args.threads is None:
         spec = with_threads(spec, directory, args)
+    spec = with_compilation(spec, directory, args)
     check(spec, here=args.executor == "local")
     return spec
+
+
+def with_compilation(spec: Spec, directory: SweepDirectory, args: Workers) -> Spec:
+    """Return a sweep that compiles as the flag says, else as the one that lies in the directory, else if it can."""
+    if args.compile != "auto":
+        return replace(spec, compile=args.compile == "on")
+    known = directory.read().compile if directory.manifest.exists() else can_compile(spec.device)
+    return replace(spec, compile=known)
 
 
 def with_threads(spec: Spec, directory: SweepDirectory, args: Workers) -> Spec:

@@ -11,6 +11,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from sacbbf.agents.config import Kernels
 from sacbbf.run.checks import Check
 from sacbbf.run.reference_case import find_cases, shipped_replay_reference
 from sacbbf.run.verify import verify_case
@@ -27,6 +28,8 @@ class VerifyArgs:
 
     case: str | None = None
     """A case to run: PATH of a pair PATH.json and PATH.npz, a folder of such pairs, or a shipped case's name."""
+    kernels: Kernels = "auto"
+    """Compute with the kernels that apply, or off: with plain PyTorch alone."""
     replay: Annotated[Path | None, tyro.conf.arg(metavar="FILE.npz")] = None
     """Check the replay's `released` behaviour against this file instead; without a file, the package's own."""
 
@@ -40,7 +43,7 @@ def main(argv: Sequence[str]) -> int:
         results[args.replay.name] = verify_replay(args.replay)
     if args.case is not None or args.replay is None:
         for prefix in find_cases(args.case):
-            results[prefix.name] = verify_case(prefix)
+            results[prefix.name] = verify_case(prefix, args.kernels)
     for name, checks in results.items():
         console.print(check_table(name, checks))
     checks = [check for checks in results.values() for check in checks]

@@ -83,7 +83,7 @@ class Lease:
             else:
                 continue
             if holder is not None:
-                takeover.sweep(run)
+                takeover.clean_up(run)
                 return cls(run, holder, beat_every)
 
     @property

@@ -165,7 +165,7 @@ def withdraw(folder: Path, owner: str) -> bool:
     return True
 
 
-def sweep(run: Path) -> None:
+def clean_up(run: Path) -> None:
     """Remove what processes killed while they created or dropped a state have left; this needs no lease."""
     for path in run.glob(".state.*.dropped"):
         shutil.rmtree(path, ignore_errors=True)

@@ -17,7 +17,7 @@ from sacbbf.envs import games
 from sacbbf.errors import UsageError
 from sacbbf.run.settings import RunConfig, differences, resolve
 
-HARDWARE = ("device", "threads", "settings.compute.compile", "settings.compute.frames_on_device")
+HARDWARE = ("device", "threads", "settings.compute.compile", "settings.compute.frames")
 RECORDING = (
     "log_every", "diagnose_every", "checkpoint.", "eval.every", "eval.parallel", "eval.baselines",
 )  # fmt: skip

@@ -105,11 +105,11 @@ class Checkpoints:
         try:
             manifest, written = self._write(training, records, seconds)
         except OSError:
-            self._sweep()  # what was written of it takes room that is needed
+            self._clean_up()  # what was written of it takes room that is needed
             raise
         self.saved, self.segments = training.step, manifest.segments
         self.kept = [*(old for old in self.kept if old.step != manifest.step), manifest][-KEPT:]
-        self._sweep()
+        self._clean_up()
         return written
 
     def _write(self, training: Training, records: dict[str, Mark], seconds: float) -> tuple[Manifest, int]:
@@ -142,7 +142,7 @@ class Checkpoints:
         self.lease.write(name, content, role)
         return FileMark(name, len(content), checksum(content))
 
-    def _sweep(self) -> None:
+    def _clean_up(self) -> None:
         """Remove what no kept checkpoint needs, manifests first: one that is there has all its files."""
         needed: set[str] = set().union(*(manifest.files for manifest in self.kept))
         for pattern in ("step-*.json", "step-*.safetensors", "replay-*.zz"):

@@ -51,8 +51,10 @@ class Training:
             seed=config.seed,
             device=device,
         )
+        capacity = min(settings.replay.capacity, max(config.steps, 64))
+        frames_bytes = capacity * math.prod(spec.frame_shape) * spec.frame_dtype.itemsize
         self.replay = Replay(
-            capacity=min(settings.replay.capacity, max(config.steps, 64)),
+            capacity=capacity,
             frame_shape=spec.frame_shape,
             frame_dtype=spec.frame_dtype,
             stack=config.stack,
@@ -60,7 +62,7 @@ class Training:
             prioritised=settings.replay.prioritised,
             behaviour=BEHAVIOURS[settings.behaviour],
             device=device,
-            storage_device=device if settings.compute.frames_on_device else "cpu",
+            storage_device=frames_device(settings.compute.frames, device, frames_bytes),
         )
         self.noise = Noise(torch_generator(config.seed, "acting", device=device))  # of noisy layers
         self.actor = NetworkPolicy(self.learner.actor, device, noise=self.noise)
@@ -131,3 +133,12 @@ class Training:
         settings = self.config.settings
         share = epsilon(settings.acting, self.step, settings.schedule.warmup)
         return choose(self.actor.logits(self.state[None])[0], self.action_generator, epsilon=share)
+
+
+def frames_device(choice: str, device: torch.device, size: int) -> torch.device:
+    """Return where `size` bytes of frames lie for a learner on a device, as `compute.frames` says."""
+    host = torch.device("cpu")
+    if choice == "auto":
+        fits = device.type == "cuda" and size <= torch.cuda.mem_get_info(device)[0] // 2
+        return device if fits else host
+    return device if choice == "device" else host

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,15 @@ import numpy.typing as npt
 import torch
 
 import sacbbf.kernels  # noqa: F401 - what `compute.kernels` may use
-from sacbbf.agents.config import AgentConfig, LossConfig, NetworkConfig, OptimiserConfig, ScheduleConfig
+from sacbbf.agents.config import (
+    AgentConfig,
+    ComputeConfig,
+    Kernels,
+    LossConfig,
+    NetworkConfig,
+    OptimiserConfig,
+    ScheduleConfig,
+)
 from sacbbf.errors import UsageError
 from sacbbf.learner.learner import Learner
 from sacbbf.learner.noise import NoNoise
@@ -180,12 +188,13 @@ def to_flax(tensor: torch.Tensor | None) -> Array:
     return tensor.detach().permute(order).contiguous().numpy()
 
 
-def build_learner(case: Case) -> Learner:
-    """Return a learner with the case's networks, every draw at its mode."""
+def build_learner(case: Case, kernels: Kernels = "auto") -> Learner:
+    """Return a learner with the case's networks, every draw at its mode, with or without kernels."""
     states = case.arrays["states"]  # (B, k + 1, H, W, stack)
     obs_shape = (states.shape[-1], *states.shape[2:-1])
     device = torch.device("cpu")
-    learner = Learner(case_config(case), obs_shape, case.meta["num_actions"], noise=NoNoise(device))
+    config = replace(case_config(case), compute=ComputeConfig(kernels=kernels))
+    learner = Learner(config, obs_shape, case.meta["num_actions"], noise=NoNoise(device))
     for network, seed in ((learner.online, "seed_online"), (learner.target, "seed_target")):
         values = reference_parameters(case.meta["parameters"], case.meta[seed])
         try:

@@ -216,12 +216,23 @@ def check_run(config: RunConfig) -> None:
     check_agent(config.settings)
     check_settings(config, apart=("settings",))
     precision = config.settings.compute.precision
-    if precision != "float32" and not config.device.startswith("cuda"):
-        raise UsageError(f"compute.precision = {precision!r} is for CUDA; on {config.device} it must be 'float32'")
+    if precision in ("tf32", "bf16") and not config.device.startswith("cuda"):
+        raise UsageError(
+            f"compute.precision = {precision!r} is for CUDA; on {config.device} it must be 'auto' or 'float32'"
+        )
     if config.settings.compute.compile:
         check_compiler(config.device)
     if config.threads > 4 * (os.cpu_count() or 1):
         raise UsageError(f"threads = {config.threads}: must be at most {4 * (os.cpu_count() or 1)} on this machine")
+
+
+def can_compile(device: str) -> bool:
+    """Whether torch.compile has what it needs here."""
+    try:
+        check_compiler(device)
+    except UsageError:
+        return False
+    return True
 
 
 def check_compiler(device: str) -> None:

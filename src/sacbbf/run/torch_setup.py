@@ -1,4 +1,4 @@
-"""How PyTorch computes while a run, or an agent of one, is at work: threads, precision, numbers next to zero."""
+"""How PyTorch computes while a run, or an agent of one, is at work: threads, precision, denormals."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ def torch_set_up(config: RunConfig) -> Iterator[None]:
     """Let PyTorch compute as a configuration says meanwhile; 0 threads: as many as it uses anyway."""
     threads, precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
     tf32 = torch.backends.cudnn.allow_tf32
-    exact = config.settings.compute.precision == "float32"
+    chosen = config.settings.compute.precision
+    exact = chosen == "float32" or (chosen == "auto" and not config.device.startswith("cuda"))
     try:
         torch.set_num_threads(config.threads or threads)
         torch.set_float32_matmul_precision("highest" if exact else "high")

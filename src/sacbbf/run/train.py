@@ -15,7 +15,7 @@ from rich.console import Console
 from sacbbf.agents.presets import BASELINES
 from sacbbf.disk import faults
 from sacbbf.disk.lease import Lease, state_folder
-from sacbbf.disk.takeover import sweep
+from sacbbf.disk.takeover import clean_up
 from sacbbf.envs.base import Environment, EnvSpec
 from sacbbf.envs.make import make_env
 from sacbbf.errors import RunFailed, UsageError
@@ -71,7 +71,7 @@ def train(
         _refuse_another(config, run)
         finished = _finished(run, console)
         if finished is not None and (config.checkpoint.keep or state_folder(out) is None):
-            sweep(out)
+            clean_up(out)
             return finished
     stop = Stop(deadline=time.monotonic() + 3600 * max_hours if max_hours else float("inf"))
     say = functools.partial(console.print, markup=False)

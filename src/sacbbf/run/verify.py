@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from sacbbf.agents.config import Kernels
 from sacbbf.learner.learner import Learner
 from sacbbf.learner.losses import select
 from sacbbf.learner.terms import Terms
@@ -179,10 +180,10 @@ def _flax_named(network: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]
     return [(name.replace("weight", "kernel"), value) for name, value in network.named_parameters()]
 
 
-def verify_case(prefix: Path) -> list[Check]:
+def verify_case(prefix: Path, kernels: Kernels = "auto") -> list[Check]:
     """Run a case's three updates through the learner and compare everything the case states."""
     case = load_case(prefix)
-    learner = build_learner(case)
+    learner = build_learner(case, kernels)
     batch = case_batch(case, learner.spr_steps)
     beta = case.meta.get("beta", 0.0)
     first = learner.update(batch, beta)

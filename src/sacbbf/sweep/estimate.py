@@ -14,7 +14,7 @@ from sacbbf.bench.clock import seconds
 from sacbbf.bench.speed import Subject, Workload
 from sacbbf.replay.state import row_bytes
 from sacbbf.run.settings import RunConfig
-from sacbbf.sweep.spec import Cell, Spec, configuration, environment_spec
+from sacbbf.sweep.spec import Cell, Spec, configuration, environment_spec, updates_of
 from sacbbf.sweep.twins import is_second
 
 REPEATS = 3  # updates that are timed, after one that is not
@@ -54,7 +54,7 @@ class Estimator:
         config = configuration(self.spec, cell)
         if config.agent in BASELINES or is_second(self.spec, cell):
             return Cost(0, 0.0, 0, 0)
-        updates = max(0, config.steps - config.settings.schedule.warmup) * config.settings.schedule.replay_ratio
+        updates = updates_of(config)
         speed = self._speed(config)
         state = CHECKPOINTS * COPIES * 4 * speed.parameters + speed.row * config.steps
         return Cost(

@@ -137,7 +137,7 @@ def note_on(spec: Spec, table: TableName, scale_name: ScaleName) -> str:
         "games": lambda one: set(one.envs),
         "seeds": lambda one: set(one.seeds),
         "steps": lambda one: one.steps,
-        "precision": lambda one: one.settings.get("compute.precision", "float32"),
+        "precision": lambda one: one.settings.get("compute.precision", "auto"),
     }
     other = [name for name, part in parts.items() if part(spec) not in map(part, known)]
     words = f"Other {', '.join(other)} than the paper's." if other else ""

@@ -30,6 +30,7 @@ from sacbbf.run.settings import (
 
 NOT_TO_SET = (*GIVEN_APART, "threads")  # have options of their own
 LEVELS = 3  # folders of a cell's name
+WORTH_COMPILING = 20_000  # updates; docs/performance.md has what compiling takes and gives
 SUBSET = 5  # games of the paper's ablations
 
 
@@ -73,6 +74,7 @@ class Spec:
     settings: Settings = field(default_factory=dict)  # of all cells
     threads: int | None = None  # None: the size's
     device: str = "auto"
+    compile: bool = False  # compile the updates of cells that have enough of them, and no setting that says so
     note: str = ""  # what a reader of its results must know
 
     def cells(self) -> list[Cell]:
@@ -95,7 +97,17 @@ def configuration(spec: Spec, cell: Cell) -> RunConfig:
     config, _ = configure(
         cell.env, given, agent=cell.variant.agent, seed=cell.seed, device=spec.device, known=environment_spec
     )
-    return config
+    if not spec.compile or "compute.compile" in given or updates_of(config) < WORTH_COMPILING:
+        return config
+    compute = replace(config.settings.compute, compile=True)
+    return replace(config, settings=replace(config.settings, compute=compute))
+
+
+def updates_of(config: RunConfig) -> int:
+    """Return the updates that a run does."""
+    if config.agent in BASELINES:
+        return 0
+    return max(0, config.steps - config.settings.schedule.warmup) * config.settings.schedule.replay_ratio
 
 
 def check(spec: Spec, here: bool = True) -> None:
@@ -243,7 +255,7 @@ def to_json(spec: Spec) -> dict[str, Any]:
         {"agent": one.agent, "settings": dict(one.settings), **({"label": one.label} if one.label else {})}
         for one in spec.variants
     ]
-    plain = {name: getattr(spec, name) for name in ("size", "steps", "threads", "device", "note")}
+    plain = {name: getattr(spec, name) for name in ("size", "steps", "threads", "device", "compile", "note")}
     lists = {"envs": list(spec.envs), "variants": variants, "seeds": list(spec.seeds)}
     return {**lists, **plain, "settings": dict(spec.settings)}
 
@@ -264,6 +276,7 @@ def from_json(data: Any) -> Spec:
             settings=_settings(data["settings"]),
             threads=_kind(data["threads"], int, None),
             device=_text(data["device"]),
+            compile=_kind(data.get("compile", False), bool),  # sweeps of earlier versions did not say
             note=_text(data["note"]),
         )
     except (KeyError, TypeError, AttributeError) as error:
@@ -300,7 +313,7 @@ def _kind(value: Any, *kinds: type | None) -> Any:
 
 def conflicts(old: Spec, new: Spec) -> Iterator[str]:
     """Words for all that keeps a sweep from going on as another; none if it only adds cells to it, or another note."""
-    for name in ("size", "steps", "settings", "threads", "device"):
+    for name in ("size", "steps", "settings", "threads", "device", "compile"):
         one, two = getattr(old, name), getattr(new, name)
         if one != two:
             yield f"{name}: {one!r} there, {two!r} here"

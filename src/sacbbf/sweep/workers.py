@@ -32,6 +32,9 @@ class Workers:
     workers: int | None = None
     """Cells at a time. local: by default as many as have cores for their threads, on GPUs --per-gpu for each; ray: by
     default as many as fit the cluster; slurm: the array's limit, by default none."""
+    compile: Literal["auto", "on", "off"] = "auto"
+    """Compile updates with torch.compile, of cells with at least 20,000 of them; --set compute.compile decides for all.
+    auto: where this machine has a compiler."""
     retries: int = 2
     """How often a cell may fail in a row without getting on before it is given up; the rest goes on."""
     reuse: Path | None = None
