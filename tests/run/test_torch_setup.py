@@ -15,7 +15,7 @@ from toys import change, run_quietly, toy_config
 
 
 def facts():
-    """Threads, precision of matrix products, whether convolutions may use TF32, whether subnormal numbers are zero."""
+    """Threads, precision of matrix products, whether convolutions may use TF32, whether denormals are flushed."""
     precision = torch.get_float32_matmul_precision()
     return torch.get_num_threads(), precision, torch.backends.cudnn.allow_tf32, denormals_are_flushed()
 
@@ -44,11 +44,18 @@ def before():
         (0, "float32", (3, "highest", False, True)),
         (1, "tf32", (1, "high", True, True)),
         (1, "bf16", (1, "high", True, True)),
+        (1, "auto", (1, "highest", False, True)),  # on the CPU
     ],
 )
 def test_a_configuration_holds_meanwhile(threads, precision, expected, before):
     with torch_set_up(config_with(threads, precision)):
         assert facts() == expected
+    assert facts() == before
+
+
+def test_on_cuda_auto_is_tf32_as_jax_has_it_there(before):
+    with torch_set_up(replace(config_with(1, "auto"), device="cuda:0")):
+        assert facts() == (1, "high", True, True)
     assert facts() == before
 
 

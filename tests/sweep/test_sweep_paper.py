@@ -211,7 +211,9 @@ def figures():
         "bbf": UpdateSpeed(1.0, spread(0.02), {}, spread(0.5)),
     }
     acting = ActingSpeed(spread(6.4), spread(3.2), spread(2.0), (1.9, 2.1))
-    return bench.Figures(Rounds(agents, spread(1.0), spread(1.5)), acting, {}, 1_000.0, 1.0, 10**9)
+    return bench.Figures(
+        Rounds(agents, spread(1.0), spread(1.5)), acting, {}, 1_000.0, 1.0, 10**9, {"sac-bbf": [], "bbf": []}
+    )
 
 
 @pytest.mark.parametrize(("agent", "ratio", "seconds"), [("sac-bbf", 2, 6_180.0), ("bbf", 8, 15_880.0)])

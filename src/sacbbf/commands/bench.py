@@ -131,13 +131,13 @@ def set_threads(size: SizeName, threads: int | None = None) -> None:
 class Figures:
     """Everything that was measured."""
 
-    kernels: dict[str, tuple[str, ...]]  # in use, by agent
     rounds: Rounds
     acting: ActingSpeed
     replay: dict[int, tuple[Spread, Spread]]
     env_steps_per_second: float
     evaluation_episodes_per_minute: float
     peak_memory: int  # bytes, of a whole run on the CPU
+    kernels: dict[str, list[str]]  # in use, by agent
 
     def acting_seconds(self, agent: str) -> float:
         """Seconds that an agent takes for PASSES forward passes of batch 1."""
@@ -161,8 +161,8 @@ def measure(size: SizeName, device: torch.device, repeats: int, compiled: bool =
         replay = measure_replay(load, REPLAY_SIZES, 200)
         display.begin("memory", 1)
         memory = measure_memory(size, STEPS)
-    kernels = {name: tuple(subject.learner.kernels) for name, subject in subjects.items()}
-    return Figures(kernels, rounds, acting, replay, env_steps, evaluation, memory)
+    kernels = {name: subject.learner.kernels for name, subject in subjects.items()}
+    return Figures(rounds, acting, replay, env_steps, evaluation, memory, kernels)
 
 
 def projected_seconds(figures: Figures, agent: str, ratio: int) -> float:
