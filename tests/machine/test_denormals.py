@@ -1,4 +1,4 @@
-"""Numbers next to zero are taken for it during a run, by every thread, and as before when it is over."""
+"""Denormals are flushed to zero during a run, by every thread, and as before when it is over."""
 
 from __future__ import annotations
 

@@ -77,4 +77,4 @@ def renormalize(latent: torch.Tensor) -> torch.Tensor:
     """Rescale each sample to [0, 1] over all its entries: (z - min) / (max - min + 1e-5), any shape (N, ...)."""
     dims = tuple(range(1, latent.dim()))
     low, high = latent.amin(dims, keepdim=True), latent.amax(dims, keepdim=True)  # ties share the gradient, as in JAX
-    return (latent - low) / (high - low + 1e-5)
+    return (latent - low) * (high - low + 1e-5).reciprocal()  # one division a sample; its gradient is cheaper too

@@ -35,19 +35,22 @@ class TransitionModel(nn.Module):
     def forward(self, latent: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
         """Latents of the next k steps, (k, N, ...), from a latent (N, ...) and actions (k, N)."""
         latents = []
-        for action in actions:
+        for action in self.spread_out(actions, latent):
             latent = self.step(latent, action)
             latents.append(latent)
         return torch.stack(latents)
 
+    def spread_out(self, actions: torch.Tensor, latent: torch.Tensor) -> torch.Tensor:
+        """One-hot actions as a latent is joined by them: constant planes (k, N, A, H, W), or (k, N, A)."""
+        one_hot = F.one_hot(actions, self.num_actions).to(latent.dtype)  # (k, N, A)
+        if not self.spatial:
+            return one_hot
+        planes = one_hot[:, :, None, None, :].expand(-1, -1, *latent.shape[2:], -1)  # (k, N, H, W, A)
+        return planes.contiguous().movedim(-1, 2)  # channels-last, as latents are
+
     def step(self, latent: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
-        """The next latent (N, ...), rescaled to [0, 1], from a latent (N, ...) and actions (N,)."""
-        one_hot = F.one_hot(action, self.num_actions).to(latent.dtype)  # (N, A)
-        if self.spatial:
-            planes = one_hot[:, :, None, None].expand(-1, -1, *latent.shape[2:])  # (N, A, H, W)
-            latent = F.relu_(self.conv0(torch.cat((latent, planes), dim=1)))
-            latent = F.relu_(self.conv1(latent))
-        else:
-            latent = F.relu_(self.linear0(torch.cat((latent, one_hot), dim=1)))
-            latent = F.relu_(self.linear1(latent))
+        """The next latent (N, C, H, W) or (N, D), rescaled to [0, 1], from a latent and actions as `spread_out`."""
+        layer0, layer1 = (self.conv0, self.conv1) if self.spatial else (self.linear0, self.linear1)
+        latent = F.relu_(layer0(torch.cat((latent, action), dim=1)))
+        latent = F.relu_(layer1(latent))
         return renormalize(latent) if self.renormalize else latent
