@@ -185,7 +185,7 @@ class Learner:
         """Reset both networks, each with its own fresh draw, and start optimiser and schedules afresh."""
         for network in (self.online, self.target):
             reset_network(network, self._fresh_network(), self.config.schedule.shrink)
-        self.optimiser.state.clear()
+        self.optimiser = make_optimiser(self.config.optimiser, self.online)
         self.updates_since_reset = 0
 
     def prepare(self, states: torch.Tensor) -> torch.Tensor:
@@ -265,7 +265,6 @@ class Learner:
             generator=self.init_generator,
         )
         if self.config.loss.auxiliary != "none":
-            assert isinstance(network, AgentNetwork)
             with drawing_from(self.init_generator):
                 auxiliary.attach(self.config.loss.auxiliary, network)
         return network.to(self.device)
