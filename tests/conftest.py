@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+import parts
 from browsing import start_browser
 from sacbbf.disk import faults
 from sacbbf.run.records import RunDirectory
@@ -45,3 +46,10 @@ def armed():
     """Function that arms a crash point of this process: point, count, action."""
     yield faults.arm
     faults.disarm()
+
+
+@pytest.fixture
+def own_parts():
+    """The parts of one's own are registered."""
+    with parts.registered():
+        yield

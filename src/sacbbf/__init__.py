@@ -22,8 +22,11 @@ if TYPE_CHECKING:
     from sacbbf.envs.make import EnvSettings, make_env
     from sacbbf.envs.states import StateEnv
     from sacbbf.errors import UsageError
+    from sacbbf.learner.auxiliary import register_auxiliary_loss
     from sacbbf.learner.learner import Learner
+    from sacbbf.learner.optim import register_optimiser
     from sacbbf.networks.encoders import register_encoder
+    from sacbbf.networks.heads import register_policy_head, register_projection
     from sacbbf.replay import Replay
 
 __version__ = "0.1.0"
@@ -52,7 +55,11 @@ _HOMES = {
     "StateEnv": "sacbbf.envs.states",
     "UsageError": "sacbbf.errors",
     "make_env": "sacbbf.envs.make",
+    "register_auxiliary_loss": "sacbbf.learner.auxiliary",
     "register_encoder": "sacbbf.networks.encoders",
+    "register_optimiser": "sacbbf.learner.optim",
+    "register_policy_head": "sacbbf.networks.heads",
+    "register_projection": "sacbbf.networks.heads",
 }
 __all__ = [
     "BBF",
@@ -73,7 +80,11 @@ __all__ = [
     "UsageError",
     "__version__",
     "make_env",
+    "register_auxiliary_loss",
     "register_encoder",
+    "register_optimiser",
+    "register_policy_head",
+    "register_projection",
 ]
 
 

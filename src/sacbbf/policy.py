@@ -12,6 +12,7 @@ from sacbbf.learner.augment import to_float
 from sacbbf.learner.losses import expected_value, support
 from sacbbf.learner.noise import Noise
 from sacbbf.networks import Network, TwinNetwork
+from sacbbf.networks.modes import evaluating
 from sacbbf.types import Frame
 
 Logits = npt.NDArray[np.float32]
@@ -54,25 +55,23 @@ class NetworkPolicy:
     @torch.inference_mode()
     def logits(self, states: Frame) -> Logits:
         """Logits (N, A), from the encoder and one branch alone."""
-        outputs = []
-        network, training = self.network, self.network.training
-        network.set_noise(None if self.noise is None else network.draw_noise(self.noise.normal))
-        if training:  # norms with statistics act by what they have gathered
-            network.eval()
-        for start in range(0, len(states), self.rows):
-            part = states[start : start + self.rows]
-            padded = np.zeros((self.rows, *states.shape[1:]), states.dtype)
-            padded[: len(part)] = part
-            obs = to_float(torch.from_numpy(padded).to(self.device))
-            if self.by_critic:
-                q_values = rate(self.network, obs)
-                logits = torch.where(q_values == q_values.amax(1, keepdim=True), 0.0, -torch.inf)
-            else:
-                logits = act(self.network, obs)
-            outputs.append(logits[: len(part)].float().cpu().numpy())
-        if training:
-            network.train()
-        return np.concatenate(outputs)
+        self.network.set_noise(None if self.noise is None else self.network.draw_noise(self.noise.normal))
+        with evaluating(self.network):
+            starts = range(0, len(states), self.rows)
+            return np.concatenate([self._padded_logits(states[start : start + self.rows]) for start in starts])
+
+    def _padded_logits(self, states: Frame) -> Logits:
+        """Logits (N, A) of at most `rows` states, computed as `rows` of them."""
+        padded = np.zeros((self.rows, *states.shape[1:]), states.dtype)
+        padded[: len(states)] = states
+        obs = to_float(torch.from_numpy(padded).to(self.device))
+        if self.by_critic:
+            q_values = rate(self.network, obs)
+            logits = torch.where(q_values == q_values.amax(1, keepdim=True), 0.0, -torch.inf)
+        else:
+            logits = act(self.network, obs)
+        found: Logits = logits[: len(states)].float().cpu().numpy()
+        return found
 
 
 def act(network: Network, obs: torch.Tensor) -> torch.Tensor:

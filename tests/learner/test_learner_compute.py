@@ -13,9 +13,12 @@ import pytest
 import torch
 from encoder_calls import encoder_calls
 from learners import ACTIONS, BATCH, SHAPES, config, make_batch, make_learner, make_replay
+from small_agents import small_batch, small_learner
 
+from sacbbf.agents.ladder import RUNGS
 from sacbbf.learner.learner import Learner
 from sacbbf.learner.noise import Noise, NoNoise
+from sacbbf.types import Batch
 
 # --- states encoded -----------------------------------------------------------------------------------------
 
@@ -95,6 +98,18 @@ def test_update_and_reset_stay_on_their_device(encoder):
     networks = (*learner.online.parameters(), *learner.target.parameters())
     terms = (update.terms.total, update.terms.td, update.terms.target, update.grad_norm)
     assert {tensor.device.type for tensor in (*networks, *terms)} == {"meta"}
+
+
+@pytest.mark.parametrize("agent", RUNGS)
+def test_every_agents_update_stays_on_its_device(agent):
+    device = torch.device("meta")
+    learner = small_learner(agent, device=device, noise=FakeNoise(device))
+    batch = small_batch(learner)
+    tensors = {name: value for name in Batch.__slots__ if isinstance(value := getattr(batch, name), torch.Tensor)}
+    there = dataclasses.replace(batch, **{name: value.to(device) for name, value in tensors.items()})
+    update = learner.update(there, learner.temperature.beta(0))
+    terms = [getattr(update.terms, field.name) for field in dataclasses.fields(update.terms)]
+    assert {tensor.device.type for tensor in (*terms, update.grad_norm) if tensor is not None} == {"meta"}
 
 
 def test_a_tensor_on_another_device_is_noticed():

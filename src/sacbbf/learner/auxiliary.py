@@ -8,8 +8,9 @@ import torch
 from torch import nn
 
 from sacbbf.agents.registry import Registry
+from sacbbf.errors import UsageError
 from sacbbf.learner.terms import Terms
-from sacbbf.networks import AgentNetwork
+from sacbbf.networks import AgentNetwork, Network
 from sacbbf.types import Batch
 
 Loss = Callable[[Terms, Batch], torch.Tensor]  # an update's tensors, with gradients, to one value per sample (B,)
@@ -22,7 +23,8 @@ def register_auxiliary_loss(name: str, build: Callable[[AgentNetwork], Loss]) ->
 
     `build` gets the network and returns a function of an update's terms and batch, or a module whose `forward` is one.
     A module's parameters are trained and its parameters and buffers are checkpointed and reset with the network's
-    heads. The loss has one value per sample, (B,); its mean is recorded as `loss/auxiliary`.
+    heads; it becomes a part of the network, so it must not keep the network as one of its own. The loss has one value
+    per sample, (B,); its mean is recorded as `loss/auxiliary`. SAC-Discrete has none.
     """
     AUXILIARY_LOSSES.register(name, build)
 
@@ -39,7 +41,9 @@ class _Function(nn.Module):
         return self.function(terms, batch)
 
 
-def attach(name: str, network: AgentNetwork) -> None:
+def attach(name: str, network: Network) -> None:
     """Build the named loss as the network's part `auxiliary`."""
+    if not isinstance(network, AgentNetwork):
+        raise UsageError(f"loss.auxiliary = {name!r}: with network.twin_q (SAC-Discrete) must be 'none'")
     built = AUXILIARY_LOSSES[name](network)
     network.auxiliary = built if isinstance(built, nn.Module) else _Function(built)

@@ -134,7 +134,7 @@ class Learner:
         return metrics
 
     def update(self, batch: Batch, beta: float | torch.Tensor, measure: bool = True) -> Update:
-        """One gradient step on a batch; `measure` adds the gradient norm. Section by section as in the paper."""
+        """One gradient step on a batch; `measure` adds the gradient norm. `compute` is steps 1 to 6, 7 and 8 follow."""
         check_batch(batch, self.obs_shape, self.spr_steps)
         self.online.train()
         self.optimiser.zero_grad()
@@ -142,9 +142,9 @@ class Learner:
         with self.timer("backward"):
             total.backward()  # type: ignore[no-untyped-call]
         grad_norm = self._grad_norm() if measure else None
-        with self.timer("optimiser"):
+        with self.timer("optimiser"):  # 7. AdamW
             self.optimiser.step()
-        with self.timer("EMA"):
+        with self.timer("EMA"):  # 8. Moving average
             self._update_target()
         self.updates += 1
         self.updates_since_reset += 1
@@ -185,7 +185,7 @@ class Learner:
         """Reset both networks, each with its own fresh draw, and start optimiser and schedules afresh."""
         for network in (self.online, self.target):
             reset_network(network, self._fresh_network(), self.config.schedule.shrink)
-        self.optimiser.state.clear()
+        self.optimiser = make_optimiser(self.config.optimiser, self.online)
         self.updates_since_reset = 0
 
     def prepare(self, states: torch.Tensor) -> torch.Tensor:
@@ -234,7 +234,7 @@ class Learner:
         return torch.tensor(value, dtype=torch.float32, device=self.device)
 
     def _write_priorities(self, replay: Replay, indices: IntArray, updates: list[Update]) -> FloatArray:
-        """Write sqrt(TD loss) back: to every index, or (released) each batch's mean to the group's first ones."""
+        """9. Write sqrt(TD loss) back: to every index, or (released) each batch's mean to the group's first ones."""
         td = np.stack([update.terms.td.cpu().numpy() for update in updates])  # (group, B)
         td = td.ravel() if self.behaviour.priority_per_sample else td.mean(axis=1)
         if not np.isfinite(td).all():
@@ -265,7 +265,6 @@ class Learner:
             generator=self.init_generator,
         )
         if self.config.loss.auxiliary != "none":
-            assert isinstance(network, AgentNetwork)
             with drawing_from(self.init_generator):
                 auxiliary.attach(self.config.loss.auxiliary, network)
         return network.to(self.device)

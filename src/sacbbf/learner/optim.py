@@ -37,7 +37,8 @@ def register_optimiser(name: str, build: Build | type[Optimizer]) -> None:
     """Make an optimiser of one's own known as `optimiser.name = name`.
 
     A class of `torch.optim`'s kind gets the parameter groups and `lr`; a function gets the groups and the optimiser's
-    settings and returns the optimiser. There are two groups: only tensors of more than one dimension are decayed.
+    settings and returns the optimiser. There are two groups: only tensors of more than one dimension are decayed. A
+    checkpoint keeps the optimiser's state and the numbers of its groups.
     """
     OPTIMISERS.register(name, _FromClass(build) if isinstance(build, type) else build)
 
@@ -49,7 +50,12 @@ class _FromClass:
         self.kind = kind
 
     def __call__(self, groups: Groups, config: OptimiserConfig) -> Optimizer:
-        return self.kind(groups, lr=config.learning_rate)  # type: ignore[call-arg]
+        optimiser = self.kind(groups, lr=config.learning_rate)  # type: ignore[call-arg]
+        if config.weight_decay > 0 and "weight_decay" not in optimiser.defaults:  # PyTorch would not say so
+            raise UsageError(
+                f"optimiser.weight_decay = {config.weight_decay:g}: {self.kind.__name__} has no weight decay; must be 0"
+            )
+        return optimiser
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _FromClass) and self.kind is other.kind

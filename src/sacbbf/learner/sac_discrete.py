@@ -46,23 +46,23 @@ def compute(
 
     `share` of log A is the entropy that the temperature aims at.
     """
-    state_t, state_n = obs
-    alpha = online.log_alpha.exp()
+    obs_t, obs_n = obs  # (B, ...) each
+    alpha = online.log_alpha.exp()  # ()
     with torch.no_grad():
-        next_logits = online.policy_logits(online.policy_features(online.encode(state_n)))
-        value = soft_value(target.q_values(state_n), next_logits, alpha)
-        goal = target_value(value, batch.return_n, batch.discount_n, batch.done)
-    q = online.q_values(state_t)  # (2, B, A)
-    latent = online.encode(state_t)
-    logits = online.policy_logits(online.policy_features(latent))
-    td = twin_loss(q, batch.actions[0], goal)
-    policy = policy_loss(logits, q, alpha)
-    spread = entropy(logits)
+        next_logits = online.policy_logits(online.policy_features(online.encode(obs_n)))  # (B, A)
+        value = soft_value(target.q_values(obs_n), next_logits, alpha)  # (B,)
+        goal = target_value(value, batch.return_n, batch.discount_n, batch.done)  # (B,)
+    q = online.q_values(obs_t)  # (2, B, A)
+    latent = online.encode(obs_t)
+    logits = online.policy_logits(online.policy_features(latent))  # (B, A)
+    td = twin_loss(q, batch.actions[0], goal)  # (B,)
+    policy = policy_loss(logits, q, alpha)  # (B,)
+    spread = entropy(logits)  # (B,)
     temperature = temperature_loss(online.log_alpha, spread, share * math.log(online.num_actions))
     total = (batch.weights * (td + policy + temperature)).mean()
     lower = q.detach().amin(dim=0)
     terms = Terms(
-        obs=state_t,
+        obs=obs_t,
         latent=to_rows(latent).detach(),
         q_logits=lower.unsqueeze(-1),
         q_values=lower,

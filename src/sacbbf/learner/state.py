@@ -33,6 +33,7 @@ def read_learner(learner: Learner) -> tuple[Arrays, dict[str, Any]]:
         "updates_since_reset": learner.updates_since_reset,
         "optimiser": kept,
         "optimiser_numbers": {name: found for name, found in numbers.items() if found},
+        "optimiser_groups": [_numbers(group) for group in learner.optimiser.param_groups],
     }
     return arrays, counters
 
@@ -41,6 +42,9 @@ def read_learner(learner: Learner) -> tuple[Arrays, dict[str, Any]]:
 def write_learner(learner: Learner, arrays: Arrays, counters: dict[str, Any]) -> None:
     """Put a learner's state back; ValueError or KeyError if it is not of this learner's kind."""
     kept: dict[str, list[str]] = counters["optimiser"]
+    groups: list[dict[str, float]] = counters["optimiser_groups"]
+    if [saved.keys() for saved in groups] != [_numbers(group).keys() for group in learner.optimiser.param_groups]:
+        raise ValueError("holds other numbers than this optimiser has")
     updates, since_reset = counters["updates"], counters["updates_since_reset"]
     if type(updates) is not int or type(since_reset) is not int or not 0 <= since_reset <= updates:
         raise ValueError(f"{updates!r} updates, {since_reset!r} of them since a reset: cannot be")
@@ -64,6 +68,8 @@ def write_learner(learner: Learner, arrays: Arrays, counters: dict[str, Any]) ->
     _fill(learner.temperature.log_beta, arrays["log_beta"], "log_beta")
     learner.optimiser.state.clear()
     learner.optimiser.state.update(states)  # type: ignore[arg-type]
+    for group, saved in zip(learner.optimiser.param_groups, groups, strict=True):
+        group.update(saved)
     for name, generator in _generators(learner).items():
         set_generator(generator, arrays[f"generator.{name}"], name)
     learner.updates, learner.updates_since_reset = updates, since_reset
@@ -80,7 +86,8 @@ def set_generator(generator: torch.Generator, state: npt.NDArray[Any], name: str
 def learner_bytes(learner: Learner) -> int:
     """Bytes that a learner's state has at most with AdamW, without generators."""
     buffers = sum(buffer.nbytes for buffer in learner.online.buffers())
-    return sum(4 * parameter.nbytes + 4 for parameter in learner.online.parameters()) + 2 * buffers
+    networks = sum(4 * parameter.nbytes + 4 for parameter in learner.online.parameters()) + 2 * buffers
+    return networks + learner.temperature.log_beta.nbytes
 
 
 def _generators(learner: Learner) -> dict[str, torch.Generator]:
@@ -89,6 +96,11 @@ def _generators(learner: Learner) -> dict[str, torch.Generator]:
 
 def _to_array(tensor: torch.Tensor) -> npt.NDArray[Any]:
     return tensor.detach().cpu().contiguous().numpy()
+
+
+def _numbers(group: dict[str, Any]) -> dict[str, float]:
+    """What an optimiser may count or change in a group of parameters, such as its learning rate."""
+    return {key: value for key, value in group.items() if type(value) in (int, float)}
 
 
 def _fill(tensor: torch.Tensor, array: npt.NDArray[Any], name: str) -> None:
@@ -100,9 +112,14 @@ def _fill(tensor: torch.Tensor, array: npt.NDArray[Any], name: str) -> None:
 
 
 def _like(parameter: torch.Tensor, array: npt.NDArray[Any], name: str) -> torch.Tensor:
-    """An array of the optimiser as a tensor: of the parameter's shape and layout, or a single number."""
+    """An array of the optimiser as a tensor: like the parameter, a factor of such (Adafactor), or a single number."""
     if array.shape == tuple(parameter.shape) and array.dtype == np.float32:
         return torch.empty_like(parameter, requires_grad=False).copy_(torch.from_numpy(array))
+    factor = array.ndim == parameter.dim() and all(
+        have in (1, side) for have, side in zip(array.shape, parameter.shape, strict=True)
+    )
+    if factor and array.dtype == np.float32:
+        return torch.from_numpy(array.copy()).to(parameter.device)
     if array.shape == () and array.dtype.kind in "fiub":
         return torch.from_numpy(array.copy()).to(parameter.device)
     found = f"{array.dtype} of shape {array.shape}"

@@ -62,27 +62,29 @@ def compute(
     """
     goal = make_goal(online, target, batch, obs, row, steps, atoms, loss, draws, bf16)
     online.set_noise(draws.noise_now)
+    obs_t, action_t = obs[0], batch.actions[0]  # (B, ...), (B,)
     with precision(bf16, obs.device):
-        latent = online.encode(obs[0])  # (B, ...)
+        latent = online.encode(obs_t)  # (B, ...)
         latents = online.roll_out(latent, batch.actions[:steps])  # (k + 1, B, D), s_t first
         q_features, policy_features = online.project(latents)  # (k + 1, B, H) each
         prediction = online.predict(q_features[1:], policy_features[1:] if policy_features is not None else None)
+        # prediction: (V, k, B, H), or None without self-prediction
         q_logits = online.q_logits(q_features[0]).float()  # (B, A, N)
         policy_logits = online.policy_logits(policy_features[0]).float() if policy_features is not None else None
 
     # 3. TD loss: cross-entropy of the target with the distribution of the action that was taken.
-    taken = losses.select(q_logits, batch.actions[0])  # (B, N)
-    td = losses.td_loss(taken, goal.target)
+    taken = losses.select(q_logits, action_t)  # (B, N)
+    td = losses.td_loss(taken, goal.target)  # (B,)
     # 4. SPR loss, over both branches.
     spr = torch.zeros_like(td)
     if prediction is not None and goal.projection is not None:
-        spr = losses.spr_loss(prediction.float(), goal.projection, batch.same_episode)
+        spr = losses.spr_loss(prediction.float(), goal.projection, batch.same_episode)  # (B,)
     # 5. Policy loss with a freshly drawn action; its gradient flows into the encoder.
     q_values = losses.expected_value(q_logits.detach(), atoms)  # (B, A)
-    policy, entropy, action = policy_loss(policy_logits, q_values, loss, beta, draws.action)
+    policy, entropy, action = policy_loss(policy_logits, q_values, loss, beta, draws.action)  # (B,) each
 
     terms = Terms(
-        obs=obs[0],
+        obs=obs_t,
         latent=to_rows(latent),
         q_logits=q_logits,
         q_values=q_values,
@@ -104,7 +106,8 @@ def compute(
     if online.auxiliary is not None:
         terms = terms.with_auxiliary(online.auxiliary(terms, batch))
     # 6. Total: the mean over the batch, weighed by importance.
-    total = (batch.weights * (td + loss.spr_weight * spr + policy + loss.auxiliary_weight * terms.auxiliary)).mean()
+    per_sample = td + loss.spr_weight * spr + policy + loss.auxiliary_weight * terms.auxiliary  # (B,)
+    total = (batch.weights * per_sample).mean()
     return total, terms.detached(total)
 
 
@@ -121,17 +124,21 @@ def make_goal(
     draws: Draws,
     bf16: bool,
 ) -> Goal:
-    """2. The target distribution, and the target network's projections that SPR predicts; arguments as `compute`."""
+    """2. The target distribution, and the target network's projections that SPR predicts; arguments as `compute`.
+
+    The target network is in eval mode. The online network is in training mode for s_{t+n} too, so a batch norm gathers
+    statistics of both states that it is read at; dropout, if a network has any, is drawn anew.
+    """
     online.set_noise(draws.noise_next)
     target.set_noise(draws.noise_target)
-    future, size = obs[1:], obs.shape[1]  # (rows - 1, B, ...)
+    future, obs_n, size = obs[1:], obs[row], obs.shape[1]  # (rows - 1, B, ...), (B, ...), B
     with precision(bf16, obs.device):
         latents = target.encode(future.flatten(0, 1))  # one pass for all futures: ((rows - 1) * B, ...)
         projections = [torch.unflatten(target.q_features(latents), 0, (-1, size))]  # (rows - 1, B, H)
         q_target = target.q_logits(projections[0][row - 1]).float()  # (B, A, N) at s_{t+n}
         if steps > 0 and target.policy_head is not None:
             projections.append(torch.unflatten(target.policy_features(latents[: steps * size]), 0, (steps, size)))
-        latent_n = online.encode(obs[row]) if loss.backup != "greedy" or loss.double else None
+        latent_n = online.encode(obs_n) if loss.backup != "greedy" or loss.double else None
         logits_n, q_online = None, None
         if latent_n is not None and loss.backup != "greedy":
             logits_n = online.policy_logits(online.policy_features(latent_n)).float()  # (B, A)
@@ -143,7 +150,7 @@ def make_goal(
     action = None
     if logits_n is None:  # BBF: argmax_a Q
         chooser = losses.expected_value(q_target if q_online is None else q_online, atoms)
-        bootstrap = losses.backup_greedy(values, chooser)
+        bootstrap = losses.backup_greedy(values, chooser)  # (B, N)
     elif draws.next_action is None:
         bootstrap = losses.backup_expected(values, logits_n)
     else:

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from sacbbf.agents.config import NetworkConfig
 from sacbbf.networks.encoders import make_encoder
+from sacbbf.networks.heads import POLICY_HEADS, PROJECTIONS
 from sacbbf.networks.layers import Linear, to_rows
 from sacbbf.networks.noisy import Draw, LayerNoise
 
@@ -21,7 +22,7 @@ class QNetwork(nn.Module):
     def __init__(self, config: NetworkConfig, obs_shape: Sequence[int], num_actions: int) -> None:
         super().__init__()
         self.encoder = make_encoder(config.encoder, obs_shape, config.width_scale)
-        self.projection = Linear(math.prod(self.encoder.out_shape), config.hidden_dim)
+        self.projection = PROJECTIONS[config.projection](math.prod(self.encoder.out_shape), config.hidden_dim)
         self.head = Linear(config.hidden_dim, num_actions)
 
     def forward(self, obs: torch.Tensor) -> torch.Tensor:
@@ -37,8 +38,8 @@ class TwinNetwork(nn.Module):
         self.num_actions = num_actions
         self.num_atoms = 1
         self.encoder = make_encoder(config.encoder, obs_shape, config.width_scale)
-        self.policy_projection = Linear(math.prod(self.encoder.out_shape), config.hidden_dim)
-        self.policy_head = Linear(config.hidden_dim, num_actions)
+        self.policy_projection = PROJECTIONS[config.projection](math.prod(self.encoder.out_shape), config.hidden_dim)
+        self.policy_head = POLICY_HEADS[config.policy_head](config.hidden_dim, num_actions)
         self.critics = nn.ModuleList(QNetwork(config, obs_shape, num_actions) for _ in range(2))
         self.log_alpha = nn.Parameter(torch.zeros(()))
 

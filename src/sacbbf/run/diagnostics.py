@@ -15,6 +15,7 @@ from sacbbf.learner.learner import Learner
 from sacbbf.learner.losses import entropy, expected_value
 from sacbbf.networks import Network, TwinNetwork
 from sacbbf.networks.layers import to_rows
+from sacbbf.networks.modes import evaluating
 from sacbbf.replay import Replay
 from sacbbf.seeding import numpy_generator
 from sacbbf.types import BoolArray, FloatArray, IntArray
@@ -59,16 +60,17 @@ def activity(
     inputs = to_float(replay.states(steps))
     network = learner.online
     network.set_noise(None)
-    latent = network.encode(inputs)
-    policy_logits = policy_of(network, latent)
-    if isinstance(network, TwinNetwork):  # of the two critics, which have encoders of their own, the first is shown
-        first, second = network.critics
-        latent = first.encoder(inputs)  # type: ignore[operator]
-        hidden = F.relu(first.projection(to_rows(latent)))  # type: ignore[operator]
-        q = torch.minimum(first.head(hidden), second(inputs))  # type: ignore[operator]
-    else:
-        features = network.q_features(latent)
-        hidden, q = F.relu(features), expected_value(network.q_logits(features), learner.atoms)
+    with evaluating(network):
+        latent = network.encode(inputs)
+        policy_logits = policy_of(network, latent)
+        if isinstance(network, TwinNetwork):  # of the two critics, which have encoders of their own, the first is shown
+            first, second = network.critics
+            latent = first.encoder(inputs)  # type: ignore[operator]
+            hidden = F.relu(first.projection(to_rows(latent)))  # type: ignore[operator]
+            q = torch.minimum(first.head(hidden), second(inputs))  # type: ignore[operator]
+        else:
+            features = network.q_features(latent)
+            hidden, q = F.relu(features), expected_value(network.q_logits(features), learner.atoms)
     return {"encoder": per_channel(latent), "hidden": hidden}, q, policy_logits
 
 
