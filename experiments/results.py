@@ -48,6 +48,7 @@ class Section:
     words: str  # what was asked, and what came out
     compared: tuple[str, ...] = ()  # agents that are set side by side with each of the others
     shown: tuple[str, ...] = ()  # agents in the page's table; all if none is named
+    part_of: str = ""  # the section that leads to it, if it has no place on the page itself
 
     @property
     def runs(self) -> Path:
@@ -103,6 +104,7 @@ def read() -> tuple[str, list[Section]]:
             entry["words"].strip(),
             tuple(entry.get("compared", ())),
             tuple(entry.get("shown", ())),
+            entry.get("part_of", ""),
         )
         for entry in found["section"]
     ]
@@ -134,12 +136,15 @@ def page(intro: str, sections: list[Section]) -> str:
     """Return the page: of each section its words, one table and its learning curves."""
     parts = ["# Results", intro]
     for section in sections:
-        parts += [f"## {section.title}", section.words]
+        if section.part_of:
+            continue
+        links = [f"[commands and all tables](results/{section.name}.md)"]
+        links += [f"[{each.title}](results/{each.name}.md)" for each in sections if each.part_of == section.name]
+        parts += [f"## {section.title}", f"{section.words}\nMore: {', '.join(links)}."]
         if section.raw:
             parts.append(score_table(section))
         if section.figure.exists():
             parts.append(f"![Learning curves](figures/{section.figure.name})")
-        parts.append(f"[Commands and all tables](results/{section.name}.md)")
     return "\n\n".join(parts) + "\n"
 
 
@@ -187,13 +192,13 @@ def shown(found: Estimate | None) -> str:
 
 def tables_page(section: Section) -> str:
     """Return the page of a section's commands, of every run's score, and of all tables."""
-    parts = [f"# {section.title}: commands and tables", "What they say is on the page of [results](../results.md)."]
+    parts = [f"# {section.title}", section.words if section.part_of else "", "Back to the [results](../results.md)."]
     parts += ["## Commands", "\n".join(f"    {line}" for line in section.commands)]
     if section.raw:
         names = ", ".join(f"`{path.relative_to(TOP)}`" for path in section.raw)
         parts += ["## Each run", f"The mean score of its episodes, in the order of the seeds. Raw scores: {names}."]
         parts += [run_table(section), *tables(report_on(section))]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def run_table(section: Section) -> str:
