@@ -57,7 +57,7 @@ def test_all_numbers_but_intervals_are_what_raw_scores_give(experiments, no_boot
     made |= {section.tables: results.tables_page(section) for section in sections}
     for path, text in made.items():
         assert without_intervals(path.read_text()) == without_intervals(text), path
-    assert {path for path in (results.DOCS / "results").iterdir()} == made.keys() - {results.DOCS / "results.md"}
+    assert set((results.DOCS / "results").iterdir()) == made.keys() - {results.DOCS / "results.md"}
 
 
 @pytest.mark.parametrize("name", ["behaviour", "cartpole-10k"])
