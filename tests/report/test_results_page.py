@@ -1,11 +1,13 @@
-"""The page of results is what its raw scores and sections give, and raw scores are what runs hold."""
+"""The page of results and its tables are what raw scores and sections give, and raw scores are what runs hold."""
 
 from __future__ import annotations
 
 import csv
 import importlib
 import json
+import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from made_runs import make_config, write_run
 from sacbbf import cli
 from sacbbf.commands.reproduce import ReproduceArgs, read_words
 from sacbbf.commands.sweep import SweepArgs
+from sacbbf.report import aggregate
 from sacbbf.report.scores import read_scores
 
 TOP = Path(__file__).parents[2]
@@ -26,27 +29,95 @@ def experiments(monkeypatch):
     return importlib.import_module("results"), importlib.import_module("collect")
 
 
-def test_the_page_is_what_its_raw_scores_give(experiments):
+INTERVAL = r"-?[\d,]+\.?\d* to -?[\d,]+\.?\d*"
+
+
+@pytest.fixture
+def no_bootstrap(monkeypatch):
+    """Intervals that are the value itself: all other numbers come as they do, at once."""
+
+    def same(function, scores, reps, seed):
+        return function(*scores), function(*scores)
+
+    monkeypatch.setattr(aggregate, "_resampling", lambda: same)
+
+
+def without_intervals(text):
+    """A page's text with every interval in its tables taken away."""
+    lines = text.splitlines()
+    return [
+        re.sub(rf" \({INTERVAL}\)|(?<=\| ){INTERVAL}(?= \|)", "", line) if line[:1] == "|" else line for line in lines
+    ]
+
+
+def test_all_numbers_but_intervals_are_what_raw_scores_give(experiments, no_bootstrap):
     results, _ = experiments
-    assert (TOP / "docs" / "results.md").read_text() == results.page(*results.read())
+    intro, sections = results.read()
+    made = {results.DOCS / "results.md": results.page(intro, sections)}
+    made |= {section.tables: results.tables_page(section) for section in sections}
+    for path, text in made.items():
+        assert without_intervals(path.read_text()) == without_intervals(text), path
+    assert set((results.DOCS / "results").iterdir()) == made.keys() - {results.DOCS / "results.md"}
 
 
-def test_a_page_shows_new_scores_and_the_pairs_that_are_asked_for(experiments, tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", ["behaviour", "cartpole-10k"])
+def test_a_sections_intervals_are_what_raw_scores_give(name, experiments):
+    results, _ = experiments
+    (section,) = (section for section in results.read()[1] if section.name == name)
+    assert section.tables.read_text() == results.tables_page(section)
+    assert f"\n{results.score_table(section)}\n" in (results.DOCS / "results.md").read_text()
+
+
+@pytest.fixture
+def made_section(experiments, tmp_path, monkeypatch):
+    """Write a section's raw scores: agents A, B and C with two runs each, of which A's second one is given."""
     results, _ = experiments
     (tmp_path / "raw").mkdir()
     monkeypatch.setattr(results, "RESULTS", tmp_path)
     monkeypatch.setattr(results, "TOP", tmp_path)
-    rows = [
-        f"{agent},CartPole-v1,{seed},{score + seed}"
-        for agent, score in (("A", 9), ("B", 5), ("C", 2))
-        for seed in (0, 1)
-    ]
-    (tmp_path / "raw" / "some.csv").write_text("\n".join(["agent,game,seed,score", *rows]))
-    section = results.Section("some", "Some runs", ("sacbbf list",), "Words.", ("A",))
-    page = results.page("First words.", [section])
-    assert "## Some runs" in page and "    sacbbf list" in page and "| CartPole-v1 | A | **9.5** |" in page
-    assert "\n| A | B | " in page and "\n| A | C | " in page
-    assert "| B | C |" not in page
+
+    def make(last=10.0, **words):
+        scores = {"A": (9.0, last), "B": (5.0, 6.0), "C": (2.0, 3.0)}
+        rows = [f"{agent},CartPole-v1,{seed},{score}" for agent in scores for seed, score in enumerate(scores[agent])]
+        (tmp_path / "raw" / "some.csv").write_text("\n".join(["agent,game,seed,score", *rows]))
+        return results.Section("some", "Some runs", ("sacbbf list",), "Words.", ("A",), **words)
+
+    return make
+
+
+def test_a_page_shows_new_scores_and_leads_to_the_tables(experiments, made_section):
+    results, _ = experiments
+    page = results.page("First words.", [made_section()])
+    assert "## Some runs\n\nWords.\nMore: [commands and all tables](results/some.md).\n" in page
+    assert "| A | 9.5 (9.0 to 10.0) | 2 |" in page and "sacbbf list" not in page
+    assert "| A |" not in results.page("", [made_section(shown=("B",))])
+
+
+def test_a_part_of_another_section_is_linked_from_it(experiments, made_section):
+    results, _ = experiments
+    section = made_section()
+    part = replace(section, name="detail", title="A detail", part_of="some")
+    page = results.page("First words.", [section, part])
+    assert "[A detail](results/detail.md)." in page and "## A detail" not in page
+    assert "\nWords.\n" in results.tables_page(part) and "\nWords.\n" not in results.tables_page(section)
+
+
+def test_tables_have_commands_all_runs_and_the_pairs_that_are_asked_for(experiments, made_section):
+    results, _ = experiments
+    page = results.tables_page(made_section())
+    assert "\n    sacbbf list\n" in page and "| A | CartPole-v1 | 0, 1 | 9.00, 10.00 |" in page
+    assert "| CartPole-v1 | A | **9.5** |" in page
+    assert "\n| A | B | " in page and "\n| A | C | " in page and "| B | C |" not in page
+
+
+def test_a_raw_score_that_changes_shows(experiments, made_section, no_bootstrap):
+    results, _ = experiments
+    before, after = (
+        [without_intervals(text) for text in (results.page("", [section]), results.tables_page(section))]
+        for section in (made_section(last) for last in (10.0, 10.2))
+    )
+    assert before[0] != after[0] and before[1] != after[1]
+    assert without_intervals(results.tables_page(made_section(10.21))) != after[1]
 
 
 def test_every_command_is_one_that_can_be_run(experiments):
