@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -109,8 +110,6 @@ def test_a_module_with_hooks_within_is_computed_plainly(case, hook, monkeypatch)
     assert call(*inputs)[1]
     layer = next(module.children())
     handle = getattr(layer, f"register_{hook}_hook")(lambda *args: None)
-    if "backward" in hook:  # which layers that work in place do not take
-        monkeypatch.setattr(nn.functional, "relu_", nn.functional.relu)
     assert not call(*inputs)[1]
     handle.remove()
     assert call(*inputs)[1]
@@ -133,6 +132,32 @@ def test_a_parametrised_layer_is_computed_plainly(case, monkeypatch):
     call = in_use(module, monkeypatch, case.kernel)
     nn.utils.parametrizations.weight_norm(next(module.children()))
     assert not call(*inputs)[1]
+
+
+def test_hooks_on_all_modules_are_heard(case, monkeypatch):
+    call, heard = in_use(module := case.build(), monkeypatch, case.kernel), []
+    handle = nn.modules.module.register_module_forward_hook(lambda layer, *args: heard.append(layer))
+    assert not call(*case.inputs())[1]
+    handle.remove()
+    assert set(module.children()) <= set(heard)
+
+
+def test_a_layer_without_a_bias_is_computed_plainly(case, monkeypatch):
+    module, inputs = case.build(), case.inputs()
+    call = in_use(module, monkeypatch, case.kernel)
+    module.conv1 = Conv2d(module.conv1.in_channels, module.conv1.out_channels, kernel_size=3, padding=1, bias=False)
+    found, by_kernel = call(*inputs)
+    assert not by_kernel
+    assert torch.equal(found, type(module).forward(module, *inputs))
+
+
+def test_a_network_with_kernels_can_be_copied(case):
+    module, inputs = case.build(), case.inputs()
+    replace_forwards(module)
+    copied = copy.deepcopy(module)
+    nn.init.zeros_(module.conv1.weight)
+    torch.testing.assert_close(copied(*inputs), type(copied).forward(copied, *inputs), rtol=1e-4, atol=1e-5)
+    assert not torch.allclose(copied(*inputs), module(*inputs))
 
 
 def test_large_maps_are_left_to_convolutions():

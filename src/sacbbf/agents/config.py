@@ -22,8 +22,8 @@ class NetworkConfig:
     """The shape of the networks."""
 
     encoder: str = "impala"
-    """For images the Impala or the Nature CNN, or the latter of pictures less their mean (centred-nature); a small CNN
-    for grids, an MLP for vectors (paper: impala)."""
+    """For images the Impala or the Nature CNN, or the latter of mean-centred pictures (centred-nature); a small CNN for
+    grids, an MLP for vectors (paper: impala)."""
     width_scale: Annotated[float, Between(0.01, 64)] = 4.0
     """Multiplies the encoder's channels (paper: 4)."""
     hidden_dim: Annotated[int, Between(1, 65_536)] = 2048

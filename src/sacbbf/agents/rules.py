@@ -49,6 +49,15 @@ def _contradictions(config: AgentConfig) -> list[tuple[bool, str]]:
         ),
         (network.noisy and network.policy, noisy_policy),
         (
+            network.noisy and network.projection != "linear",
+            f"network.projection = {network.projection!r}: with network.noisy, which has layers of its own, must be "
+            "'linear'",
+        ),
+        (
+            not network.policy and network.policy_head != "linear",
+            f"network.policy_head = {network.policy_head!r} makes a policy, {without}; leave it at 'linear'",
+        ),
+        (
             not network.policy and schedule.temperature != "annealed",
             f"schedule.temperature = {schedule.temperature!r} weighs a policy's entropy, {without}; must be 'annealed'",
         ),
@@ -64,6 +73,7 @@ def _twin_contradictions(config: AgentConfig) -> list[tuple[bool, str]]:
         "network.dueling": (network.dueling, False),
         "network.renormalize": (network.renormalize, False),
         "loss.spr_weight": (loss.spr_weight, 0.0),
+        "loss.auxiliary": (loss.auxiliary, "none"),
         "loss.backup": (loss.backup, "expected"),
         "loss.policy_gradient": (loss.policy_gradient, "expected"),
         "loss.variance_reduction": (loss.variance_reduction, True),

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import torch
 from torch import nn
+from torch.nn.modules import module as everywhere
 
 from sacbbf.kernels import small_map
 from sacbbf.networks.replacements import REPLACEMENTS
@@ -33,23 +34,31 @@ KERNELS: dict[str, Kernel] = {"small_map": small_map}  # type: ignore[dict-item]
 class Forward:
     """A kernel in the place of one module's `forward`."""
 
-    def __init__(self, kernel: Kernel, module: nn.Module) -> None:
-        self.kernel = kernel
+    def __init__(self, name: str, module: nn.Module) -> None:
+        self.name = name  # not the kernel itself, so that a network can still be copied
         self.module = module
 
     def __call__(self, *args: torch.Tensor) -> torch.Tensor:
-        """Compute by the kernel, or plainly where a hook waits for a layer's call or a layer was exchanged."""
-        module = self.module
-        if any(has_hooks(layer) for layer in module.children()) or not self.kernel.applies(module):
+        """Compute by the kernel, or plainly where somebody waits for a layer's call or a layer was exchanged."""
+        module, kernel = self.module, KERNELS[self.name]
+        if any(is_watched(layer) for layer in module.children()) or not kernel.applies(module):
             return type(module).forward(module, *args)  # type: ignore[no-any-return]
-        return self.kernel.forward(module, *args)
+        return kernel.forward(module, *args)
 
 
-def has_hooks(module: nn.Module) -> bool:
-    """Whether anything is to be called when a module is, forwards or backwards."""
-    return bool(
-        module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
+def is_watched(module: nn.Module) -> bool:
+    """Whether more than its type's `forward` happens when a module is called: hooks, or a `forward` of its own."""
+    hooks = (
+        module._forward_hooks,
+        module._forward_pre_hooks,
+        module._backward_hooks,
+        module._backward_pre_hooks,
+        everywhere._global_forward_hooks,
+        everywhere._global_forward_pre_hooks,
+        everywhere._global_backward_hooks,
+        everywhere._global_backward_pre_hooks,
     )
+    return any(hooks) or "forward" in vars(module)
 
 
 def install(network: nn.Module) -> list[str]:
@@ -58,7 +67,7 @@ def install(network: nn.Module) -> list[str]:
     for module in network.modules():
         for name, kernel in KERNELS.items():
             if type(module) is kernel.REPLACES and kernel.applies(module):
-                module.forward = Forward(kernel, module)
+                module.forward = Forward(name, module)
                 used.append(name)
     return used
 

@@ -20,12 +20,17 @@ LARGEST = 256  # entries of a latent
 
 
 def applies(model: TransitionModel) -> bool:
-    """Whether a model's latents are small maps, and its layers are those that it came with."""
+    """Whether a model's latents are small maps, and its layers are like those that it came with."""
     if not model.spatial or model.latent_entries > LARGEST:
         return False
-    return (
-        all(type(layer) is Conv2d for layer in (model.conv0, model.conv1)) and model.conv0.weight.device.type == "cpu"
-    )
+    return all(is_padded_3x3(layer) and layer.weight.device.type == "cpu" for layer in (model.conv0, model.conv1))
+
+
+def is_padded_3x3(layer: Conv2d) -> bool:
+    """Whether a layer is our convolution with a 3x3 kernel, a bias, padding by one, and nothing else."""
+    shape = (layer.kernel_size, layer.padding, layer.stride, layer.dilation, layer.groups, layer.padding_mode)
+    plain = ((3, 3), (1, 1), (1, 1), (1, 1), 1, "zeros")
+    return type(layer) is Conv2d and shape == plain and layer.bias is not None
 
 
 def forward(model: TransitionModel, latent: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:

@@ -30,7 +30,7 @@ class ResidualBlock(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Map (N, C, H, W) to the same shape."""
-        return x + self.conv1(F.relu_(self.conv0(F.relu(x))))  # type: ignore[no-any-return]
+        return x + self.conv1(F.relu(self.conv0(F.relu(x))))  # type: ignore[no-any-return]
 
 
 class ImpalaStage(nn.Module):
@@ -60,7 +60,7 @@ class ImpalaEncoder(Encoder):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Map (N, C, H, W) to (N, 32 * width_scale, ceil(H / 8), ceil(W / 8))."""
-        return F.relu_(self.stage2(self.stage1(self.stage0(x))))
+        return F.relu(self.stage2(self.stage1(self.stage0(x))))
 
 
 class NatureEncoder(Encoder):
@@ -77,12 +77,12 @@ class NatureEncoder(Encoder):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Map (N, C, H, W) to (N, 64 * width_scale, ceil(H / 8), ceil(W / 8))."""
         for conv in (self.conv0, self.conv1, self.conv2):
-            x = F.relu_(conv(x))
+            x = F.relu(conv(x))
         return x
 
 
 class CentredNatureEncoder(Encoder):
-    """The Nature CNN of pictures less their mean, each over all its entries; 84x84 pixels become 7x7 places.
+    """The Nature CNN of mean-centred pictures, unpadded: 84x84 pixels become a map of 7x7.
 
     Pictures of a game share most of their light, and a small network takes them for one until it has learned that the
     rest is what matters. This takes the common part away from the start. All that follows is cheaper than with
@@ -107,7 +107,7 @@ class CentredNatureEncoder(Encoder):
         if any(self.short):
             x = F.pad(x, (0, self.short[1], 0, self.short[0]))
         for conv in (self.conv0, self.conv1, self.conv2):
-            x = F.relu_(conv(x))
+            x = F.relu(conv(x))
         return x
 
 
@@ -127,7 +127,7 @@ class GridEncoder(Encoder):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Map (N, C, H, W) to (N, 8 * width_scale, ceil(H / 2), ceil(W / 2))."""
-        return F.relu_(self.conv1(F.relu_(self.conv0(x))))
+        return F.relu(self.conv1(F.relu(self.conv0(x))))
 
 
 class MlpEncoder(Encoder):
@@ -142,7 +142,7 @@ class MlpEncoder(Encoder):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Map (N, D) to (N, 64 * width_scale)."""
-        return F.relu_(self.linear1(F.relu_(self.linear0(x))))
+        return F.relu(self.linear1(F.relu(self.linear0(x))))
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,6 @@ class TransitionModel(nn.Module):
     def step(self, latent: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
         """The next latent (N, C, H, W) or (N, D), rescaled to [0, 1], from a latent and actions as `spread_out`."""
         layer0, layer1 = (self.conv0, self.conv1) if self.spatial else (self.linear0, self.linear1)
-        latent = F.relu_(layer0(torch.cat((latent, action), dim=1)))
-        latent = F.relu_(layer1(latent))
+        latent = F.relu(layer0(torch.cat((latent, action), dim=1)))
+        latent = F.relu(layer1(latent))
         return renormalize(latent) if self.renormalize else latent
