@@ -120,7 +120,7 @@ def profile(scores: Matrix) -> Values:
     exactly = np.bincount(places.ravel(), minlength=width * len(samples)).reshape(len(samples), width)
     above = np.cumsum(exactly[:, :0:-1], axis=1)[:, ::-1]
     runs = known.sum(axis=(-2, -1)).reshape(-1, 1)
-    return (above / runs).reshape(*scores.shape[:-2], len(THRESHOLDS))
+    return np.asarray((above / runs).reshape(*scores.shape[:-2], len(THRESHOLDS)))
 
 
 def improvement(first: Matrix, second: Matrix) -> Values:
@@ -131,7 +131,7 @@ def improvement(first: Matrix, second: Matrix) -> Values:
         twice += first > row
         twice += first >= row
     won = twice.sum(axis=-2) / 2
-    return np.mean(won / (run_counts(first) * run_counts(second)), axis=-1, keepdims=True)
+    return np.asarray(np.mean(won / (run_counts(first) * run_counts(second)), axis=-1, keepdims=True))
 
 
 def iqm_difference(first: Matrix, second: Matrix) -> Values:
