@@ -6,7 +6,7 @@ WORKDIR /sacbbf
 RUN pip install --no-cache-dir torch --index-url ${TORCH_INDEX}
 COPY pyproject.toml README.md LICENSE ./
 COPY src src
-RUN pip install --no-cache-dir ".[minatar,report,video]"
+RUN pip install --no-cache-dir ".[minatar,video]"
 VOLUME /runs
 WORKDIR /
 ENTRYPOINT ["sacbbf"]

@@ -24,8 +24,9 @@ lint: $(READY)
 train: $(READY)
 	$(BIN)/sacbbf train MinAtar/SpaceInvaders-v1 --size tiny
 
+# A worker that runs out of tests takes some of the other's, so that none waits while sweeps and trainings are left.
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -144,17 +144,18 @@ def test_bad_input_is_refused_with_exit_code_2_or_skipped_and_listed_in_the_repo
     assert "scores.csv:3: score" in html.read_text() and "scores.csv:3: score" in markdown.read_text()
 
 
-def test_without_rliable_it_says_how_to_install_it(tmp_path, capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "rliable", None)
-    monkeypatch.delitem(sys.modules, "sacbbf.report.resample", raising=False)
-    assert run(["report", "--published", *FEW]) == 2
-    assert "pip install 'sacbbf[report]'" in capsys.readouterr().err
+def test_the_report_needs_neither_rliable_nor_what_it_brings(scores, capsys, monkeypatch):
+    """They are the oracle of the tests alone."""
+    for name in ("rliable", "arch", "pandas", "scipy", "statsmodels"):
+        monkeypatch.setitem(sys.modules, name, None)
+    assert run(["report", str(scores), *FEW]) == 0
+    assert "probability of improvement" in capsys.readouterr().out
 
 
 def test_other_commands_load_neither_rliable_nor_pandas():
     code = (
         "import sys, sacbbf.commands.report, sacbbf.commands.list;"
-        "print(sorted({'rliable', 'pandas', 'matplotlib.pyplot', 'arch'} & set(sys.modules)))"
+        "print(sorted({'rliable', 'pandas', 'scipy', 'matplotlib.pyplot', 'arch'} & set(sys.modules)))"
     )
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "[]"

@@ -32,4 +32,4 @@ def improvements(
 
 def _both(first: Matrix, second: Matrix) -> Values:
     """Probability of improvement and IQM difference, of the same resampled runs."""
-    return np.concatenate([improvement(first, second), iqm_difference(first, second)])
+    return np.concatenate([improvement(first, second), iqm_difference(first, second)], axis=-1)
