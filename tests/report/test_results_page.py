@@ -39,7 +39,7 @@ def no_bootstrap(monkeypatch):
     def same(function, scores, reps, seed):
         return function(*scores), function(*scores)
 
-    monkeypatch.setattr(aggregate, "_resampling", lambda: same)
+    monkeypatch.setattr(aggregate, "interval", same)
 
 
 def without_intervals(text):

@@ -209,7 +209,7 @@ def test_what_is_no_manifest_is_damage(content, copied):
     assert len(told) == 1 and str(path) in told[0]
 
 
-@pytest.mark.parametrize("spoil", [{"format": 2}, {"more": 1}, {"sha256": "0" * 64}, {"step": 96}], ids=str)
+@pytest.mark.parametrize("spoil", [{"format": 1}, {"more": 1}, {"sha256": "0" * 64}, {"step": 96}], ids=str)
 def test_a_manifest_that_was_edited_is_damage(spoil, stopped_run):
     body = json.loads(encode(newest(stopped_run))) | spoil
     with pytest.raises(Damaged, match="wrong checksum"):
@@ -217,9 +217,9 @@ def test_a_manifest_that_was_edited_is_damage(spoil, stopped_run):
 
 
 def test_another_format_is_named(stopped_run):
-    body = {"format": 2, **asdict(newest(stopped_run))}
+    body = {"format": 1, **asdict(newest(stopped_run))}
     content = {"sha256": checksum(json.dumps(body, sort_keys=True).encode()), **body}
-    with pytest.raises(Damaged, match="name has format 2; this version of sacbbf reads 1"):
+    with pytest.raises(Damaged, match="name has format 1; this version of sacbbf reads 2"):
         decode(json.dumps(content).encode(), "name")
 
 

@@ -307,8 +307,8 @@ MUTATIONS: list[tuple[str, Callable[[Learner, Patch], None]]] = [
 
 @pytest.mark.parametrize(("case", "mutate"), MUTATIONS, ids=[mutate.__name__ for _, mutate in MUTATIONS])
 def test_mutation_is_noticed(case, mutate, monkeypatch):
-    def mutated(loaded):
-        learner = reference_case.build_learner(loaded)
+    def mutated(loaded, kernels):
+        learner = reference_case.build_learner(loaded, kernels)
         mutate(learner, monkeypatch)
         return learner
 
