@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import replace
 
 import pytest
+import tomli_w
 
 from sacbbf.agents.config import flatten
 from sacbbf.agents.presets import SIZES, preset
@@ -181,3 +183,23 @@ def test_unreadable_files_are_refused(tmp_path):
 def test_equal_configurations_do_not_differ(config):
     assert differences(config, replace(config)) == {}
     assert flatten(config)["settings.schedule.n_start"] == 10
+
+
+@pytest.mark.parametrize(("on_device", "frames"), [(False, "host"), (True, "device")])
+def test_a_configuration_of_an_earlier_version_is_read(config, tmp_path, on_device, frames):
+    config = replace(config, device="cpu")
+    path = tmp_path / "config.toml"
+    tables = tomllib.loads(to_toml(config))
+    compute = tables["settings"]["compute"]
+    del compute["frames"], compute["kernels"]
+    compute |= {"frames_on_device": on_device, "precision": "float32"}
+    path.write_text(tomli_w.dumps(tables))
+    found = from_toml(path)
+    assert differences(found, config) == {"settings.compute.frames": (frames, "auto")}
+
+
+def test_an_unknown_setting_is_still_refused(config, tmp_path):
+    path = tmp_path / "config.toml"
+    path.write_text(to_toml(config) + "no_such = 1\n")
+    with pytest.raises(UsageError, match=r"no setting .*no_such"):
+        from_toml(path)

@@ -297,7 +297,20 @@ def from_toml(path: Path) -> RunConfig:
     lacking = [name for name in ("env", "agent", "size", "steps", "seed") if name not in tables]
     if lacking:
         raise UsageError(f"{path} lacks {', '.join(lacking)}")
-    return overlay(BLANK, tables, str(path))
+    return overlay(BLANK, in_todays_words(tables), str(path))
+
+
+def in_todays_words(tables: dict[str, Any]) -> dict[str, Any]:
+    """Return a stored configuration of version 0.1.0 with its settings as they are called today, others as they are."""
+    settings = tables.get("settings")
+    compute = settings.get("compute") if isinstance(settings, dict) else None
+    if not isinstance(settings, dict) or not isinstance(compute, dict) or "frames_on_device" not in compute:
+        return tables
+    today = {"frames": "device" if compute["frames_on_device"] else "host"}
+    today |= {name: value for name, value in compute.items() if name != "frames_on_device"}
+    if tables.get("device") == "cpu" and today.get("precision") == "float32":
+        today["precision"] = "auto"  # the same there
+    return tables | {"settings": settings | {"compute": today}}
 
 
 def overlay(config: T, tables: dict[str, Any], source: str, prefix: str = "") -> T:
