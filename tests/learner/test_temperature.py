@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import replace
 
 import pytest
 import torch
+from small_agents import small_batch, small_learner
 
 from sacbbf.agents.config import ScheduleConfig
 from sacbbf.learner.schedules import wanted_entropy
+from sacbbf.learner.state import read_learner, write_learner
 from sacbbf.learner.temperature import HIGHEST, LOWEST, Temperature
 
 TARGET = replace(ScheduleConfig(), temperature="target", beta_start=0.1, entropy_start=0.6, entropy_end=0.2)
@@ -62,3 +65,15 @@ def test_a_softmax_policy_ends_at_the_wanted_entropy_whatever_the_scale_of_q(sca
         policy = torch.distributions.Categorical(logits=q / temperature.beta(0))
         temperature.follow(policy.entropy(), 0)
     assert float(policy.entropy().mean()) == pytest.approx(0.6 * math.log(4), rel=1e-3)
+
+
+def test_a_learned_beta_is_part_of_a_learners_state():
+    changes = {"schedule": {"temperature": "target", "entropy_rate": 0.5}}
+    learner, other = small_learner("sac-bbf", changes), small_learner("sac-bbf", changes, seed=1)
+    update = learner.update(small_batch(learner), learner.temperature.beta(0))
+    before = float(learner.temperature.log_beta)
+    learner.temperature.follow(update.terms.entropy, 0)
+    assert float(learner.temperature.log_beta) != before
+    assert update.metrics()["schedule/beta"] == pytest.approx(math.exp(before))
+    write_learner(other, *copy.deepcopy(read_learner(learner)))
+    assert torch.equal(other.temperature.log_beta, learner.temperature.log_beta)
