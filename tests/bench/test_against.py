@@ -28,6 +28,11 @@ def test_refusals_end_with_2_and_name_the_flag(capsys):
     assert "against = 'fast': must be among plain, kernels, compiled" in capsys.readouterr().err
 
 
+def test_the_flag_for_a_single_way_is_refused(capsys):
+    assert run(["bench", "--size", "tiny", "--against", "plain", "--compile"]) == 2
+    assert "compile = True: with --against" in capsys.readouterr().err
+
+
 def test_plain_and_kernels_side_by_side(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(PER_ROUND, "tiny", 1)
     words = ["--size", "tiny", "--against", "plain,kernels", "--repeats", "2", "--json", str(tmp_path / "found.json")]

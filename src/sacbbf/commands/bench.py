@@ -96,6 +96,8 @@ def main(argv: Sequence[str]) -> int:
 def compare_ways(args: BenchArgs, device: str) -> int:
     """Print one update computed in several ways, side by side."""
     ways = parse_ways(args.against or "")
+    if args.compile:
+        raise UsageError("compile = True: with --against, compiled is one of the ways; must be left out")
     if "compiled" in ways:
         check_compiler(device)
     threads = SIZES[args.size].threads if args.threads is None else args.threads
