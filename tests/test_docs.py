@@ -76,7 +76,7 @@ def commands(page: Path) -> list[str]:
 def parse(command: str) -> RunConfig:
     """The run that a command line would start."""
     words = shlex.split(command)[2:]
-    config = run_config(tyro.cli(TrainArgs, args=words, default=preset_defaults(words)))
+    config = run_config(tyro.cli(TrainArgs, args=words, default=preset_defaults(words)[0]))
     check_run(config)
     return config
 

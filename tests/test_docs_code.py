@@ -98,7 +98,7 @@ def parse(words: list[str]) -> object:
     name, rest = words[0], words[1:]
     module = importlib.import_module(f"sacbbf.commands.{name}")
     if name == "train":
-        args = tyro.cli(TrainArgs, args=rest, default=preset_defaults(rest))
+        args = tyro.cli(TrainArgs, args=rest, default=preset_defaults(rest)[0])
         check_run(run_config(args))
         return args
     if name == "verify":

@@ -11,11 +11,12 @@ import tyro
 from rich.console import Console
 
 from sacbbf.commands.train import finish
+from sacbbf.errors import UsageError
 from sacbbf.machine.allocator import keep_freed_pages
 from sacbbf.run.records import RunDirectory
 from sacbbf.run.remote_trackers import TrackerName
 from sacbbf.run.settings import from_toml, resolve_device
-from sacbbf.run.train import train
+from sacbbf.run.train import extend, train
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class ResumeArgs:
     """Take up a run that was stopped or killed, from its last checkpoint, with the settings that it was begun with.
 
     It ends with the same weights, records and scores as if it had never been stopped, on the same machine, with as
-    many threads and the same versions of libraries. A finished run is left as it is.
+    many threads and the same versions of libraries. A finished run is left as it is, unless --steps gives it more.
     """
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
@@ -32,6 +33,9 @@ class ResumeArgs:
     """Go on on another device: auto, cpu, cuda, cuda:N or mps. Results are then no longer the same bit for bit."""
     threads: int | None = None
     """Go on with another number of CPU threads. Results are then no longer the same bit for bit."""
+    steps: str | None = None
+    """More steps for a run that kept its state: their number in all (600), or how many are added (+300). Schedules end
+    where they would have ended, and keep their end values from there on."""
     max_hours: float | None = None
     """Stop training after this many hours; what was learned by then is evaluated and saved."""
     tracker: Annotated[tuple[TrackerName, ...], tyro.conf.UseAppendAction] = ()
@@ -46,11 +50,21 @@ def main(argv: Sequence[str]) -> int:
     args = tyro.cli(ResumeArgs, args=argv, prog="sacbbf resume")
     run = RunDirectory(args.run).require()
     config = from_toml(run.config)
+    console = Console(quiet=args.quiet, soft_wrap=True)
+    if args.steps is not None and (wanted := total_steps(args.steps, config.steps)) != config.steps:
+        config = extend(config, wanted, run, console)
     config = replace(
         config,
         device=resolve_device(config.device if args.device is None else args.device),
         threads=config.threads if args.threads is None else args.threads,
     )
-    console = Console(quiet=args.quiet, soft_wrap=True)
     console.print(f"{config.agent} on {config.env}, {config.size} size, {config.steps:,} steps, seed {config.seed}")
     return finish(train(config, run.path, console=console, max_hours=args.max_hours, trackers=args.tracker), run)
+
+
+def total_steps(words: str, before: int) -> int:
+    """Return the steps that `600`, or `+300` more than before, come to."""
+    digits = words.removeprefix("+").replace("_", "").replace(",", "")
+    if not digits.isdecimal() or int(digits) < 1:
+        raise UsageError(f"steps = {words!r}: must be a number of steps in all (600) or of more steps (+300)")
+    return int(digits) + (before if words.startswith("+") else 0)

@@ -16,12 +16,14 @@ from sacbbf.envs import games
 from sacbbf.envs.make import EnvSettings, make_env
 from sacbbf.errors import UsageError
 from sacbbf.machine.allocator import keep_freed_pages
+from sacbbf.run.more_steps import rescaled, without_resets
 from sacbbf.run.records import RunDirectory, default_directory
 from sacbbf.run.remote_trackers import TrackerName
 from sacbbf.run.settings import (
     BLANK,
     RunConfig,
     check_run,
+    from_toml,
     overlay,
     read_toml,
     resolve,
@@ -49,6 +51,9 @@ class TrainArgs(RunConfig):
     """Short for --eval.every: steps between evaluations during training."""
     config: Path | None = None
     """A TOML file, whole or in part, whose settings replace the preset's; flags replace both."""
+    init: Path | None = None
+    """Start from the weights of this run or saved agent, whose networks and size are taken over. Resets, which would
+    draw most of them afresh, are then off unless --schedule.reset-every is given."""
     out: Path | None = None
     """The run directory: new or empty, or that of the same run, which then goes on; else runs/ENV-AGENT-SIZE-seedN."""
     max_hours: float | None = None
@@ -64,7 +69,7 @@ class TrainArgs(RunConfig):
 def main(argv: Sequence[str]) -> int:
     """Run the command; returns the exit code."""
     keep_freed_pages()
-    defaults = preset_defaults(argv)
+    defaults, said = preset_defaults(argv)
     args = tyro.cli(TrainArgs, args=argv, prog="sacbbf train", default=defaults)
     config = run_config(args)
     check_run(config)
@@ -73,8 +78,10 @@ def main(argv: Sequence[str]) -> int:
     out = args.out or default_directory(config.env, config.agent, config.size, config.seed)
     console = Console(quiet=args.quiet, soft_wrap=True)
     console.print(f"{config.agent} on {config.env}, {config.size} size, {config.steps:,} steps, seed {config.seed}")
+    if said:
+        console.print(said, markup=False)
     console.print(to_toml(config), highlight=False, markup=False)
-    result = train(config, out, console=console, max_hours=args.max_hours, trackers=args.tracker)
+    result = train(config, out, console=console, max_hours=args.max_hours, trackers=args.tracker, init=args.init)
     run = RunDirectory(out)
     code = finish(result, run)
     if args.video and code == 0 and run.policy.exists():
@@ -107,23 +114,43 @@ def finish(result: dict[str, Any], run: RunDirectory) -> int:
     return 130 if result["stopped_by"] == "interrupt" else 0
 
 
-def preset_defaults(argv: Sequence[str]) -> TrainArgs:
-    """Look ahead for the words that choose a preset, and return its settings as the defaults of all flags."""
+def preset_defaults(argv: Sequence[str]) -> tuple[TrainArgs, str]:
+    """Look ahead for the words that choose a preset, and return its settings as the defaults of all flags.
+
+    What a configuration file's settings make of another number of steps is said in words, if there is anything to say.
+    """
     words = _look_ahead(argv)
-    source = words.pop("config", None)
+    source, init = words.pop("config", None), words.pop("init", None)
     tables = read_toml(Path(source)) if source is not None else {}
     overlay(BLANK, tables, str(source))  # refuses unknown settings and wrong types before any is used
     env = words.pop("env", None) or tables.get("env")
     helping = any(word in ("-h", "--help") for word in argv)
     if env is None and not helping:
         raise UsageError("which environment? Give an Atari game (Pong), MinAtar/Breakout-v1, CartPole-v1, ...")
-    chosen = {name: tables[name] for name in ("agent", "size", "steps", "seed", "device") if name in tables} | words
+    start = None if init is None else from_toml(RunDirectory(Path(init)).require().config)
+    chosen = {} if start is None else {"agent": start.agent, "size": start.size}
+    chosen |= {name: tables[name] for name in ("agent", "size", "steps", "seed", "device") if name in tables}
+    steps = words.pop("steps", None)
+    steps_there = chosen.get("steps")
+    chosen["steps"] = steps if steps_there is None else steps_there
     environment = overlay(EnvSettings(), tables.get("environment", {}), str(source))
-    base, _ = resolve(env or "Pong", environment=environment, **chosen)
-    base = overlay(base, tables, str(source))
+    base, spec = resolve(env or "Pong", environment=environment, **chosen | words)
+    if start is not None:
+        base = like_its_start(base, start)
+    base, said = overlay(base, tables, str(source)), ""
+    if steps is not None and steps_there is not None and steps != base.steps:
+        base, kept = rescaled(base, spec.kind, steps)
+        said = f"{source} is for {steps_there:,} steps: its schedules are scaled to {steps:,}"
+        said += f", but {', '.join(kept)} stay as the file has them" if kept else ""
     values = {name: getattr(base, name) for name in RunConfig.__dataclass_fields__}
     values["env"] = tyro.MISSING if env is None else base.env
-    return TrainArgs(**values)
+    return TrainArgs(**values), said
+
+
+def like_its_start(config: RunConfig, start: RunConfig) -> RunConfig:
+    """Return a run as it can start from another's weights: the same networks and states, and no resets of them."""
+    settings = without_resets(replace(config.settings, network=start.settings.network))
+    return replace(config, stack=start.stack, settings=settings)
 
 
 def run_config(args: TrainArgs) -> RunConfig:
@@ -172,7 +199,16 @@ def summary(result: dict[str, Any], run: RunDirectory) -> str:
 
 def _look_ahead(argv: Sequence[str]) -> dict[str, Any]:
     """Read the few words that choose a preset, leaving all checking of flags to the real parser."""
-    wanted = {"agent": str, "size": str, "steps": int, "seed": int, "replay_ratio": int, "device": str, "config": str}
+    wanted = {
+        "agent": str,
+        "size": str,
+        "steps": int,
+        "seed": int,
+        "replay_ratio": int,
+        "device": str,
+        "config": str,
+        "init": str,
+    }
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("env", nargs="?")
     for name in _flags_with_values():

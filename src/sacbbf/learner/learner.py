@@ -25,6 +25,7 @@ from sacbbf.learner.terms import Terms, Update
 from sacbbf.learner.update import Draws, compute, precision
 from sacbbf.networks import AgentNetwork, Network, TwinNetwork, build_network
 from sacbbf.networks.build import drawing_from
+from sacbbf.networks.network import TRAINING_ONLY
 from sacbbf.networks.replacements import replace_forwards
 from sacbbf.replay import Replay
 from sacbbf.seeding import torch_generator
@@ -187,6 +188,22 @@ class Learner:
             reset_network(network, self._fresh_network(), self.config.schedule.shrink)
         self.optimiser = make_optimiser(self.config.optimiser, self.online)
         self.updates_since_reset = 0
+
+    def start_from(self, network: Network) -> None:
+        """Take over the weights of a network that acts; what serves training alone stays as it was drawn."""
+        tensors = network.state_dict()
+        for own in (self.online, self.target):
+            state = own.state_dict()
+            lacking = [name for name in state if name not in tensors and not name.startswith(TRAINING_ONLY)]
+            if lacking or not tensors.keys() <= state.keys():
+                raise ValueError(f"the weights are of another network: they lack {', '.join(lacking) or 'nothing'}")
+            own.load_state_dict(state | tensors)
+
+    def replan(self, config: AgentConfig, total_steps: int) -> None:
+        """Go on with other schedules; networks, optimiser and all that was learned stay."""
+        self.config, self.total_steps = config, total_steps
+        self.reset_steps = frozenset(schedules.reset_steps(config.schedule, total_steps, self.behaviour))
+        self.temperature.schedule, self.temperature.total_steps = config.schedule, total_steps
 
     def prepare(self, states: torch.Tensor) -> torch.Tensor:
         """1. Network inputs (rows, B, ...) from a batch's stored states, each augmented by itself."""

@@ -116,6 +116,21 @@ class Replay:
         if self.tree is not None:
             self.tree.set_one(slot, self._max_priority)
 
+    def empty(self, capacity: int) -> Replay:
+        """Return a replay of another capacity, made as this one, without its content."""
+        ring = self.ring
+        return Replay(
+            capacity=capacity,
+            frame_shape=ring.frame_shape,
+            frame_dtype=ring.frame_dtype,
+            stack=ring.stack,
+            k=self.k,
+            prioritised=self.tree is not None,
+            behaviour=self.behaviour,
+            device=self.device,
+            storage_device=ring.frames.device,
+        )
+
     def restore_counters(self, steps_added: int, max_priority: float) -> None:
         """Go on from here, after rows and priorities have been put back."""
         self.ring.steps_added = steps_added

@@ -12,6 +12,7 @@ from sacbbf.replay.buffer import Replay
 from sacbbf.replay.sum_tree import FLOAT32_MAX
 from sacbbf.types import Arrays
 
+PIECE = 4096  # rows copied at a time
 COLUMNS = ("actions", "rewards", "terminated", "truncated", "life_lost", "history")
 
 
@@ -40,8 +41,8 @@ def write_rows(replay: Replay, first: int, rows: Arrays) -> None:
 
 
 def read_counters(replay: Replay) -> tuple[Arrays, dict[str, Any]]:
-    """Priorities of all slots, whose number does not change, and the counters."""
-    arrays: Arrays = {} if replay.tree is None else {"priorities": replay.tree.leaves.copy()}
+    """Priorities of the slots in use, in order, and the counters."""
+    arrays: Arrays = {} if replay.tree is None else {"priorities": replay.tree.leaves[: len(replay)].copy()}
     return arrays, {"steps_added": replay.steps_added, "max_priority": replay.max_priority}
 
 
@@ -51,11 +52,27 @@ def write_counters(replay: Replay, arrays: Arrays, counters: dict[str, Any]) -> 
     if not isinstance(steps, int) or steps < 0 or not isinstance(largest, float) or not 1.0 <= largest <= FLOAT32_MAX:
         raise ValueError(f"replay counters {counters}: must be a number of steps and a priority of at least 1")
     tree = replay.tree
-    kind = (replay.ring.capacity,), np.dtype(np.float64)
+    used = min(steps, replay.ring.capacity)
+    found = len(arrays.get("priorities", ()))  # more than are used in checkpoints of the version before: zeros
+    kind = (found if found > used else used,), np.dtype(np.float64)
     check_kinds(arrays, {} if tree is None else {"priorities": kind})
     if tree is not None:
-        tree.set_all(arrays["priorities"])
+        leaves = np.zeros(replay.ring.capacity)
+        leaves[:used] = arrays["priorities"][:used]
+        tree.set_all(leaves)
     replay.restore_counters(steps, largest)
+
+
+def grown(replay: Replay, capacity: int) -> Replay:
+    """Return a larger replay with the same content; ValueError if steps have been overwritten already."""
+    if replay.oldest > 0:
+        raise ValueError(f"capacity: step 0 of {replay.steps_added} is overwritten, so slots cannot move")
+    larger = replay.empty(capacity)
+    for first in range(0, replay.steps_added, PIECE):
+        last = min(first + PIECE, replay.steps_added)
+        write_rows(larger, first, read_rows(replay, first, last))
+    write_counters(larger, *read_counters(replay))
+    return larger
 
 
 def check_kinds(arrays: Arrays, expected: dict[str, tuple[tuple[int, ...], np.dtype[Any]]]) -> None:

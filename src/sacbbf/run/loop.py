@@ -7,6 +7,7 @@ environment's answer, and storing it.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,14 +15,17 @@ import torch
 
 from sacbbf.agents.behaviour import BEHAVIOURS
 from sacbbf.disk import faults
+from sacbbf.envs.base import Environment
 from sacbbf.envs.make import make_env
 from sacbbf.envs.stack import FrameStack, state_shape
 from sacbbf.errors import RunFailed, UsageError
 from sacbbf.learner.learner import Learner
 from sacbbf.learner.noise import Noise
 from sacbbf.learner.schedules import epsilon
+from sacbbf.networks import Network
 from sacbbf.policy import NetworkPolicy, choose
 from sacbbf.replay import NoWindow, Replay
+from sacbbf.replay.state import grown
 from sacbbf.run.settings import RunConfig
 from sacbbf.seeding import episode_seed, numpy_generator, torch_generator
 from sacbbf.types import EpisodeRecord, Frame, Step
@@ -38,20 +42,32 @@ class Outcome:
 class Training:
     """Environment, replay and learner of one run, and how far they have come."""
 
-    def __init__(self, config: RunConfig) -> None:
+    def __init__(
+        self,
+        config: RunConfig,
+        *,
+        make: Callable[[], Environment] | None = None,
+        initial: Network | None = None,
+    ) -> None:
+        """Build a run's parts; `make` builds its environment where the name does not say it all.
+
+        Learning starts from the weights of `initial` where they are given.
+        """
         self.config = config
         settings, device = config.settings, torch.device(config.device)
-        self.env = make_env(config.env, settings=config.environment)
+        self.env = make_env(config.env, settings=config.environment) if make is None else make()
         spec = self.env.spec
         self.learner = Learner(
             settings,
             state_shape(spec.frame_shape, config.stack),
             spec.num_actions,
-            total_steps=config.steps,
+            total_steps=config.schedule_steps,
             seed=config.seed,
             device=device,
         )
-        capacity = min(settings.replay.capacity, max(config.steps, 64))
+        if initial is not None:
+            self.learner.start_from(initial)
+        capacity = replay_capacity(config)
         frames_bytes = capacity * math.prod(spec.frame_shape) * spec.frame_dtype.itemsize
         self.replay = Replay(
             capacity=capacity,
@@ -82,7 +98,7 @@ class Training:
         metrics: dict[str, float] = {}
         if self.step >= self.config.settings.schedule.warmup:
             metrics = self._learn(measure)
-        if self.step in self.learner.reset_steps:
+        if self._progress in self.learner.reset_steps:
             self.learner.reset()
             faults.reach("training: reset")
         action = self._act()
@@ -117,22 +133,60 @@ class Training:
         if not step.over:
             self.frame, self.state = step.frame, self.frames.observe(step)
 
+    def cut_off(self) -> EpisodeRecord | None:
+        """End the episode in progress as truncated, and return it; None if it has no step yet.
+
+        The next one must be begun before the training goes on.
+        """
+        if not self.actions:
+            return None
+        self.replay.truncate_last()
+        record = EpisodeRecord(self.episodes, self.seed, self.score, len(self.actions), truncated=True)
+        self.episodes += 1
+        return record
+
+    def set_env(self, env: Environment, config: RunConfig) -> None:
+        """Go on in another environment of the same shapes; the episode in progress is cut off, the replay kept."""
+        self.cut_off()
+        self.env.close()
+        self.env, self.config = env, config
+        self.begin_episode()
+
+    def replan(self, config: RunConfig) -> None:
+        """Go on by a configuration with other numbers of steps and other schedules; all that was learned stays."""
+        if config.horizon.start != self.config.horizon.start:
+            self.learner.updates_since_reset = 0
+        self.config = config
+        self.learner.replan(config.settings, config.schedule_steps)
+        if replay_capacity(config) > self.replay.ring.capacity:
+            self.replay = grown(self.replay, replay_capacity(config))
+
     def close(self) -> None:
         """Give back the environment."""
         self.env.close()
 
+    @property
+    def _progress(self) -> int:
+        """Steps since the schedules began."""
+        return max(0, self.step - self.config.horizon.start)
+
     def _learn(self, measure: bool) -> dict[str, float]:
         try:
-            return self.learner.learn(self.replay, self.step, self.replay_generator, measure)
+            return self.learner.learn(self.replay, self._progress, self.replay_generator, measure)
         except NoWindow as error:
             raise UsageError(f"schedule.warmup = {self.config.settings.schedule.warmup}: {error}") from error
 
     def _act(self) -> int:
-        if self.step < self.config.settings.schedule.warmup:
-            return int(self.action_generator.integers(self.env.spec.num_actions))
         settings = self.config.settings
-        share = epsilon(settings.acting, self.step, settings.schedule.warmup)
+        if self.step < settings.schedule.warmup and self.config.initial_policy is None:
+            return int(self.action_generator.integers(self.env.spec.num_actions))
+        share = epsilon(settings.acting, self._progress, settings.schedule.warmup)
         return choose(self.actor.logits(self.state[None])[0], self.action_generator, epsilon=share)
+
+
+def replay_capacity(config: RunConfig) -> int:
+    """Return how many steps a run's replay holds: no more than the run has."""
+    return min(config.settings.replay.capacity, max(config.steps, 64))
 
 
 def frames_device(choice: str, device: torch.device, size: int) -> torch.device:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +13,14 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
-from sacbbf.agents.config import NetworkConfig
+from sacbbf.agents.config import NetworkConfig, flatten
+from sacbbf.disk.files import checksum
+from sacbbf.envs.base import EnvSpec
+from sacbbf.envs.stack import state_shape
 from sacbbf.errors import UsageError
 from sacbbf.networks import Network, lay_out
 from sacbbf.networks.network import TRAINING_ONLY
+from sacbbf.run.settings import RunConfig
 
 
 def policy_bytes(network: Network, config: NetworkConfig, obs_shape: tuple[int, ...]) -> bytes:
@@ -29,18 +35,66 @@ def policy_bytes(network: Network, config: NetworkConfig, obs_shape: tuple[int, 
     return content
 
 
+@dataclass(frozen=True)
+class Layout:
+    """What a stored policy was built for."""
+
+    network: NetworkConfig
+    obs_shape: tuple[int, ...]  # of a state: (stack * C, H, W) or (D,)
+    num_actions: int
+
+
 def load_policy(path: Path, device: torch.device) -> Network:
     """Rebuild the networks stored at `path`; nothing in the file is executed."""
-    try:
-        with safe_open(path, "pt") as file:
-            meta: dict[str, Any] = json.loads(file.metadata()["sacbbf"])
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-        config = NetworkConfig(**meta["network"])
+    with _reading(path), safe_open(path, "pt") as file:
+        layout = _layout(file)
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
         with torch.random.fork_rng(devices=[]):  # what the layers draw is replaced
-            network = lay_out(config, meta["obs_shape"], meta["num_actions"], self_prediction=False)
+            network = lay_out(layout.network, layout.obs_shape, layout.num_actions, self_prediction=False)
         network.load_state_dict(tensors)
+    return network.to(device).requires_grad_(False).eval()
+
+
+def read_layout(path: Path) -> Layout:
+    """Return what the policy stored at `path` was built for."""
+    with _reading(path), safe_open(path, "pt") as file:
+        return _layout(file)
+
+
+def check_layout(layout: Layout, config: RunConfig, spec: EnvSpec, source: str) -> None:
+    """Raise UsageError unless a stored policy has a run's networks, and its environment's states and actions."""
+    wanted = state_shape(spec.frame_shape, config.stack)
+    if layout.obs_shape != wanted:
+        raise UsageError(f"{source} takes states of shape {layout.obs_shape}; {spec.id} shows states of shape {wanted}")
+    if layout.num_actions != spec.num_actions:
+        raise UsageError(f"{source} has {layout.num_actions} actions; {spec.id} has {spec.num_actions}")
+    # v_max scales Q and touches no weight: it may be another.
+    there, here = flatten(layout.network), flatten(config.settings.network)
+    for name, value in there.items():
+        if here[name] != value and name != "v_max":
+            raise UsageError(f"network.{name} = {here[name]!r}: must be {value!r}, as in {source}")
+
+
+def load_initial_policy(path: Path, sha256: str) -> Network:
+    """Rebuild the networks that a run starts from; UsageError if the file is not the one that it was begun with."""
+    with _reading(path):
+        content = path.read_bytes()
+    if checksum(content) != sha256:
+        raise UsageError(f"{path} is not the policy that the run was begun with: its checksum is another")
+    return load_policy(path, torch.device("cpu"))
+
+
+def _layout(file: Any) -> Layout:
+    meta: dict[str, Any] = json.loads(file.metadata()["sacbbf"])
+    return Layout(NetworkConfig(**meta["network"]), tuple(meta["obs_shape"]), meta["num_actions"])
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Turn what can be wrong with a policy file into a UsageError."""
+    try:
+        yield
     except FileNotFoundError as error:
         raise UsageError(f"{path.parent} holds no trained policy ({path.name} is missing)") from error
     except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError, OSError) as error:
         raise UsageError(f"cannot read the policy {path}: {error}") from error
-    return network.to(device).requires_grad_(False).eval()

@@ -42,6 +42,11 @@ class RunDirectory:
         return self.path / "policy.safetensors"
 
     @property
+    def initial_policy(self) -> Path:
+        """The networks that the run started from, if they were not drawn."""
+        return self.path / "initial.safetensors"
+
+    @property
     def result(self) -> Path:
         """The score and how it came about."""
         return self.path / "result.json"
@@ -71,8 +76,15 @@ class RunDirectory:
 
     @property
     def holds_run(self) -> bool:
-        """Whether a run was begun or finished here; the folder of a saved agent has a policy too, but no run."""
-        return state_folder(self.path) is not None or self.result.exists()  # the state goes after the result has come
+        """Whether a run was begun or finished here; the folder of a saved agent has a policy too, but no records."""
+        if self.result.exists() or any(self.record(name).exists() for name in RECORDS):
+            return True
+        return self.has_state and not self.policy.exists()
+
+    @property
+    def has_state(self) -> bool:
+        """Whether there is more than a policy: what learning needs to go on."""
+        return state_folder(self.path) is not None
 
     def require(self) -> RunDirectory:
         """Return itself if it holds a run, else raise UsageError."""

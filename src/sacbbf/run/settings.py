@@ -32,7 +32,7 @@ T = TypeVar("T")
 Value = bool | int | float | str
 Settings = Mapping[str, Value]  # by the names that flags have: `replay_ratio`, `loss.variance_reduction`
 
-GIVEN_APART = ("env", "agent", "seed", "device")  # not to be found among settings by name
+GIVEN_APART = ("env", "agent", "seed", "device", "initial_policy")  # not to be found among settings by name
 # Settings that choose a preset, so that others follow from them.
 WORDS: dict[str, type] = {"size": str, "steps": int, "replay_ratio": int}
 
@@ -66,6 +66,16 @@ class CheckpointConfig:
 
 
 @dataclass(frozen=True)
+class Horizon:
+    """The part of a run that its schedules stretch over; learning that goes on after a run's end leaves it behind."""
+
+    start: Annotated[int, Between(0)] = 0
+    """Step at which schedules begin; above 0 where learning went on with a new cycle of them."""
+    steps: Annotated[int, Between(0)] = 0
+    """Steps that schedules take from start to end, after which they keep their end values; 0: all that are left."""
+
+
+@dataclass(frozen=True)
 class RunConfig:
     """Everything that decides what a run computes."""
 
@@ -88,10 +98,18 @@ class RunConfig:
     """Steps between records of losses and the like."""
     diagnose_every: Annotated[int, Between(0)] = 0
     """Steps between records of dormant units, effective rank, Q against returns, priorities; 0: none."""
+    initial_policy: Annotated[str | None, tyro.conf.Suppress] = None
+    """SHA-256 of the policy file whose weights the run started from; not set: networks were drawn."""
+    horizon: Annotated[Horizon, tyro.conf.Suppress] = field(default_factory=Horizon)
     eval: EvalConfig = field(default_factory=EvalConfig)
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
     environment: EnvSettings = field(default_factory=EnvSettings)
     settings: Annotated[AgentConfig, tyro.conf.arg(name="")] = field(default_factory=AgentConfig)
+
+    @property
+    def schedule_steps(self) -> int:
+        """Steps that the schedules stretch over."""
+        return self.horizon.steps or max(1, self.steps - self.horizon.start)
 
 
 BLANK = RunConfig("", "sac-bbf", "tiny", 1, 0, 1, False, "cpu", 0)  # for a configuration to be laid over

@@ -73,9 +73,8 @@ def write_training(
     repeated = _repeat(training, [int(action) for action in actions], score, frame, state)
     if repeated or not len(actions):  # an episode without a step has just begun anew: there is nothing to cut off
         return None, training.step
-    cut_off = EpisodeRecord(training.episodes, training.seed, score, len(actions), truncated=True)
-    training.replay.truncate_last()
-    training.episodes += 1
+    training.actions, training.score = [int(action) for action in actions], score
+    cut_off = training.cut_off()
     training.begin_episode()
     return cut_off, max(0, training.step - 1)
 

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from sacbbf.agents.presets import BASELINES
 from sacbbf.disk import faults
+from sacbbf.disk.files import checksum
 from sacbbf.disk.lease import Lease, state_folder
 from sacbbf.disk.takeover import clean_up
 from sacbbf.envs.base import Environment, EnvSpec
@@ -27,7 +28,8 @@ from sacbbf.run.diagnostics import diagnose
 from sacbbf.run.display import Display
 from sacbbf.run.evaluate import ROWS, Plan, evaluate, plan_of, summarise
 from sacbbf.run.loop import Training
-from sacbbf.run.policy_file import policy_bytes
+from sacbbf.run.more_steps import extended
+from sacbbf.run.policy_file import check_layout, load_initial_policy, policy_bytes, read_layout
 from sacbbf.run.recorder import Recorder
 from sacbbf.run.records import RunDirectory, json_bytes
 from sacbbf.run.remote_trackers import TrackerName, check_trackers, make_trackers
@@ -49,12 +51,14 @@ def train(
     console: Console,
     max_hours: float | None = None,
     trackers: Sequence[TrackerName] = (),
+    init: Path | None = None,
 ) -> dict[str, Any]:
     """Run a configuration into the directory `out` and return what `result.json` holds.
 
     A directory that holds the same run already is taken up from its last checkpoint, or only reported if it is
     finished. Ctrl-C, SIGTERM and SIGUSR1 end the run at the next step, and `max_hours` when the time is up; what was
-    learned by then is saved. `trackers` are told what is recorded.
+    learned by then is saved. `trackers` are told what is recorded. A new run starts from the weights of the
+    run or saved agent in the folder `init`, if it is given.
     """
     check_run(config)
     check_trackers(trackers)
@@ -62,6 +66,7 @@ def train(
         raise UsageError(f"max_hours = {max_hours}: must be above 0")
     spec = read_spec(config.env, config.environment)
     check_fit(config, spec)
+    config, initial = _start_from(init, config, spec)
     run = RunDirectory(out)
     run.prepare()
     # Looked at before the lease is taken, which writes: a refused run is not touched, and a finished one only cleared
@@ -69,7 +74,7 @@ def train(
     if run.config.exists():
         _refuse_saved_agent(run)
         _refuse_another(config, run)
-        finished = _finished(run, console)
+        finished = _finished(config, run, console)
         if finished is not None and (config.checkpoint.keep or state_folder(out) is None):
             clean_up(out)
             return finished
@@ -77,8 +82,10 @@ def train(
     say = functools.partial(console.print, markup=False)
     try:
         with ending_cleanly(stop), Lease.acquire(out, on_wait=say) as lease:
-            _agree_on_configuration(config, run, lease)
-            finished = _finished(run, console)  # meanwhile, or by a process that was killed before it cleared away
+            _agree_on_configuration(config, run, lease, initial)
+            finished = _finished(
+                config, run, console
+            )  # meanwhile, or by a process that was killed before it cleared away
             if finished is not None:
                 if not config.checkpoint.keep:
                     lease.drop()
@@ -92,16 +99,55 @@ def train(
     return result
 
 
-def _agree_on_configuration(config: RunConfig, run: RunDirectory, lease: Lease) -> None:
+def extend(config: RunConfig, steps: int, run: RunDirectory, console: Console) -> RunConfig:
+    """Give a run that kept its state more steps, `steps` in all, and return its configuration from now on."""
+    longer = extended(config, steps)
+    check_run(longer)
+    if not run.has_state:
+        raise UsageError(
+            f"{run.path} has kept no state to go on from (--checkpoint.keep keeps it); to start a new run from its "
+            f"weights: sacbbf train {config.env} --init {run.path}"
+        )
+    with Lease.acquire(run.path, on_wait=functools.partial(console.print, markup=False)) as lease:
+        lease.publish(run.config, to_toml(longer).encode(), "config")
+        result = run.read_result()
+        if result is not None and result.get("finished"):
+            words = {"finished": False, "stopped_by": f"extension from {config.steps} to {steps} steps"}
+            lease.publish(run.result, json_bytes(result | words), "result")
+    return longer
+
+
+def _start_from(init: Path | None, config: RunConfig, spec: EnvSpec) -> tuple[RunConfig, bytes | None]:
+    """Return a run's configuration with the policy that it starts from, and that policy's file, if there is one."""
+    if init is None:
+        return config, None
+    if config.agent in BASELINES:
+        raise UsageError(f"init = {init}: the baseline {config.agent} has no weights to start from")
+    folder = RunDirectory(init).require()
+    there = from_toml(folder.config).agent
+    if there != config.agent:
+        raise UsageError(f"agent = {config.agent!r}: must be {there!r}, as in {init}")
+    check_layout(read_layout(folder.policy), config, spec, str(init))
+    content = folder.policy.read_bytes()
+    return replace(config, initial_policy=checksum(content)), content
+
+
+def _agree_on_configuration(config: RunConfig, run: RunDirectory, lease: Lease, initial: bytes | None) -> None:
     """Store the configuration in a new directory; refuse one that holds a run with another."""
     if run.config.exists():
         _refuse_another(config, run)
-    else:
-        lease.publish(run.config, to_toml(config).encode(), "config")
+        return
+    if initial is not None:
+        lease.publish(run.initial_policy, initial, "initial policy")
+    elif config.initial_policy is not None:
+        raise UsageError(
+            f"initial_policy = {config.initial_policy[:12]}...: give the folder of the run it is of (--init)"
+        )
+    lease.publish(run.config, to_toml(config).encode(), "config")
 
 
 def _refuse_saved_agent(run: RunDirectory) -> None:
-    if run.policy.exists() and not run.holds_run:
+    if run.policy.exists() and not run.holds_run and not run.has_state:
         raise UsageError(f"out = {run.path}: holds a saved agent, which a run would write over; choose a new directory")
 
 
@@ -115,10 +161,12 @@ def _refuse_another(config: RunConfig, run: RunDirectory) -> None:
         )
 
 
-def _finished(run: RunDirectory, console: Console) -> dict[str, Any] | None:
+def _finished(config: RunConfig, run: RunDirectory, console: Console) -> dict[str, Any] | None:
     """Return the result of a run that is finished, and say so; else None."""
     found = run.read_result()
     if found is None or not found.get("finished"):
+        return None
+    if config.agent not in BASELINES and found.get("steps", 0) < config.steps:  # killed while it was extended
         return None
     console.print(f"{run.path} is finished: there is nothing left to do", markup=False)
     return found
@@ -179,7 +227,7 @@ class _Run:
     def _learn(self, display: Display) -> Progress:
         config = self.config
         resumed = take_up(config, self.run, self.lease.folder, self.console)
-        training = Training(config) if resumed is None else resumed.training
+        training = self._begin() if resumed is None else resumed.training
         checkpoints = Checkpoints(self.lease, identity(config), resumed)
         others = make_trackers(self.trackers, self.run, config, self.spec.game, self._warn)
         marks = None if resumed is None else resumed.manifest.records
@@ -200,6 +248,12 @@ class _Run:
         self.lease.publish(self.run.policy, content, "policy")
         facts = {"steps": training.step, "updates": learner.updates, "train_episodes": training.episodes}
         return Progress(policy, facts, plan_of(config, config.eval.episodes))
+
+    def _begin(self) -> Training:
+        initial = None
+        if self.config.initial_policy is not None:
+            initial = load_initial_policy(self.run.initial_policy, self.config.initial_policy)
+        return Training(self.config, initial=initial)
 
     def _train(
         self, training: Training, policy: Policy, recorder: Recorder, checkpoints: Checkpoints, display: Display
