@@ -9,6 +9,7 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
+from gymnasium.envs.registration import EnvSpec as EnvRecord
 
 from sacbbf.envs.base import Clock, EnvError, EnvSpec, Kind, Pixels, check_at_least, check_seed
 from sacbbf.types import Frame, Step
@@ -22,29 +23,42 @@ _ALLOWED = (
 )
 
 
-def make_gymnasium(env: str | AnyEnv, *, max_steps: int | None = None, render: bool = False) -> GymnasiumEnvironment:
+def make_gymnasium(
+    env: str | AnyEnv,
+    *,
+    name: str | None = None,
+    max_steps: int | None = None,
+    render: bool = False,
+    owned: bool = False,
+) -> GymnasiumEnvironment:
     """The environment registered under an id (`CartPole-v1`, `module:Name-v0`), or the object itself.
 
     `max_steps` (agent steps) cuts episodes off, on top of the environment's own limit. `render=True`
     makes pictures available; an object must have been made with render_mode="rgb_array" for that.
+    An object goes by `name`, and is closed with the environment if it is `owned`.
     """
     if isinstance(env, str):
-        made = _make(env, render)
+        made = make_raw(env, render)
         try:
             return GymnasiumEnvironment(made, env, max_steps=max_steps, owned=True)
         except EnvError:
             made.close()
             raise
-    name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
+    if name is None:
+        name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
     if render and env.render_mode != "rgb_array":
         raise EnvError(f"{name}: rendering needs render_mode = 'rgb_array', this object has {env.render_mode!r}")
-    return GymnasiumEnvironment(env, name, max_steps=max_steps, owned=False)
+    return GymnasiumEnvironment(env, name, max_steps=max_steps, owned=owned)
 
 
-def _make(name: str, render: bool) -> AnyEnv:
-    """Pictures are asked for only when wanted: many environments need more packages or time for them."""
+def make_raw(what: str | EnvRecord, render: bool) -> AnyEnv:
+    """Make what Gymnasium knows by an id or a spec; EnvError if it is to draw pictures and cannot.
+
+    Pictures are asked for only when wanted: many environments need more packages or time for them.
+    """
+    name = what if isinstance(what, str) else what.id
     try:
-        made = gymnasium.make(name, render_mode="rgb_array") if render else gymnasium.make(name)
+        made = gymnasium.make(what, render_mode="rgb_array") if render else gymnasium.make(what)
     except TypeError as error:
         if not (render and "render_mode" in str(error)):
             raise

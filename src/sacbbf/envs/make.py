@@ -42,8 +42,16 @@ class EnvSettings:
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
 
+CUSTOM = "custom:"  # begins the names of environments that were handed in and cannot be found by name
+
+
 def make_env(
-    env: str | gymnasium.Env[Any, Any], *, settings: EnvSettings | None = None, render: bool = False
+    env: str | gymnasium.Env[Any, Any],
+    *,
+    settings: EnvSettings | None = None,
+    render: bool = False,
+    name: str | None = None,
+    owned: bool = False,
 ) -> Environment:
     """The environment of that name, or a Gymnasium object made ready for the project.
 
@@ -51,10 +59,18 @@ def make_env(
     `MinAtar/Breakout-v1` (v1: the game's own actions; v0: all six), or a Gymnasium id, with the
     module that registers it in front if need be (`my_package:MyGame-v0`).
     `render=True` where pictures are wanted; Atari and MinAtar always have them.
+    An object goes by `name` in its spec, and is closed with the environment only if it is `owned`.
     """
     settings = settings or EnvSettings()
     if not isinstance(env, str):
-        return _make_object(env, settings, render)
+        return _make_object(env, settings, render, name, owned)
+    if name is not None or owned:
+        raise EnvError(f"env = {env!r}: name and owned go with an object, not with a name")
+    if env.startswith(CUSTOM):
+        raise EnvError(
+            f"env = {env!r}: this environment was handed in and cannot be made from its name; "
+            "give it again, as in load(path, env=...)"
+        )
     if game := games.find_game(env):
         return _make_atari(game, settings)
     if env.startswith("MinAtar/"):
@@ -100,15 +116,39 @@ def _make_minatar(name: str, settings: EnvSettings) -> Environment:
     return MinAtarEnvironment(name, MinAtarSettings(**settings.given("sticky", "ramping", "max_steps")))
 
 
-def _make_object(env: gymnasium.Env[Any, Any], settings: EnvSettings, render: bool) -> Environment:
+def _make_object(
+    env: gymnasium.Env[Any, Any], settings: EnvSettings, render: bool, name: str | None, owned: bool
+) -> Environment:
     import gymnasium
 
     from sacbbf.envs.gymnasium import make_gymnasium
 
     if not isinstance(env, gymnasium.Env):
-        raise EnvError(f"env must be an environment's name or a gymnasium.Env, got {type(env).__name__}")
-    _refuse_sticky(settings, type(env.unwrapped).__name__)
-    return make_gymnasium(env, max_steps=settings.max_steps, render=render)
+        raise refuse_foreign(env)
+    inner = env.unwrapped
+    if type(inner).__module__.startswith("ale_py"):
+        raise _other_protocol("a Gymnasium object of Atari", str(getattr(inner, "_game", "")) or str(env))
+    _refuse_sticky(settings, type(inner).__name__)
+    return make_gymnasium(env, name=name, max_steps=settings.max_steps, render=render, owned=owned)
+
+
+def refuse_foreign(env: object) -> EnvError:
+    """Return what to say of something that is no environment."""
+    kind = f"{type(env).__module__}.{type(env).__qualname__}".removeprefix("builtins.")
+    mro = [f"{parent.__module__}.{parent.__qualname__}" for parent in type(env).__mro__]
+    hint = ""
+    if any(name.startswith("gymnasium.vector.") for name in mro):
+        hint = "; a vector environment is several at once: give one of them, or a function that makes one"
+    elif any(name.startswith("gym.") for name in mro):
+        hint = "; an environment of the old package gym can be converted by shimmy.GymV26CompatibilityV0"
+    return EnvError(
+        f"env must be an environment's name, a gymnasium.Env, or a function that makes one, got {kind}{hint}"
+    )
+
+
+def _other_protocol(words: str, game: str) -> EnvError:
+    found = games.find_game(game) or game
+    return EnvError(f"env = {words}: Atari is played under the Atari 100K protocol, as {found}")
 
 
 def _make_registered(name: str, settings: EnvSettings, render: bool) -> Environment:
@@ -140,8 +180,7 @@ def _check_registered(name: str) -> None:
     except gymnasium.error.Error as error:
         raise _unknown(name) from error
     if str(spec.entry_point).startswith("ale_py"):  # `Pong-v4` and the like: other protocols, other frames
-        game = games.find_game(str(spec.kwargs["game"]))
-        raise EnvError(f"env = {name!r}: Atari is played under the Atari 100K protocol, as {game}")
+        raise _other_protocol(repr(name), str(spec.kwargs["game"]))
 
 
 def _refuse_sticky(settings: EnvSettings, name: str) -> None:

@@ -126,6 +126,19 @@ class Training:
         self.state = self.frames.begin(self.frame)
         self.score, self.actions = 0.0, []
 
+    def cut_off(self) -> EpisodeRecord | None:
+        """End the episode in progress as truncated, if it has a step; `begin_episode` must follow.
+
+        For others to use the environment in between.
+        """
+        if not self.actions:
+            return None
+        record = EpisodeRecord(self.episodes, self.seed, self.score, len(self.actions), truncated=True)
+        self.replay.truncate_last()
+        self.episodes += 1
+        self.score, self.actions = 0.0, []
+        return record
+
     def take_in(self, action: int, step: Step) -> None:
         """Go on to what a step has shown."""
         self.score += step.reward
