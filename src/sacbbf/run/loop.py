@@ -146,18 +146,6 @@ class Training:
         if not step.over:
             self.frame, self.state = step.frame, self.frames.observe(step)
 
-    def cut_off(self) -> EpisodeRecord | None:
-        """End the episode in progress as truncated, and return it; None if it has no step yet.
-
-        The next one must be begun before the training goes on.
-        """
-        if not self.actions:
-            return None
-        self.replay.truncate_last()
-        record = EpisodeRecord(self.episodes, self.seed, self.score, len(self.actions), truncated=True)
-        self.episodes += 1
-        return record
-
     def set_env(self, env: Environment, config: RunConfig) -> None:
         """Go on in another environment of the same shapes; the episode in progress is cut off, the replay kept."""
         self.cut_off()

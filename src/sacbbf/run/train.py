@@ -83,9 +83,8 @@ def train(
     try:
         with ending_cleanly(stop), Lease.acquire(out, on_wait=say) as lease:
             _agree_on_configuration(config, run, lease, initial)
-            finished = _finished(
-                config, run, console
-            )  # meanwhile, or by a process that was killed before it cleared away
+            # Meanwhile, or by a process that was killed before it cleared away.
+            finished = _finished(config, run, console)
             if finished is not None:
                 if not config.checkpoint.keep:
                     lease.drop()
