@@ -137,7 +137,6 @@ class Learner:
     def update(self, batch: Batch, beta: float | torch.Tensor, measure: bool = True) -> Update:
         """One gradient step on a batch; `measure` adds the gradient norm. `compute` is steps 1 to 6, 7 and 8 follow."""
         check_batch(batch, self.obs_shape, self.spr_steps)
-        self.online.train()
         self.optimiser.zero_grad()
         total, terms = self.compute(batch, beta)
         with self.timer("backward"):

@@ -61,9 +61,9 @@ def project_c51(atoms_from: torch.Tensor, probs: torch.Tensor, atoms_to: torch.T
     is shared in proportion to nearness.
     """
     spacing = atoms_to[1] - atoms_to[0]
-    clipped = atoms_from.clamp(atoms_to[0], atoms_to[-1])
-    distance = (clipped[:, :, None] - atoms_to).abs() / spacing  # (B, N from, N to), in atoms
-    share = (1.0 - distance).clamp(min=0.0)
+    positions = (atoms_from.clamp(atoms_to[0], atoms_to[-1]) - atoms_to[0]) / spacing  # (B, N), in atoms
+    numbers = torch.arange(len(atoms_to), dtype=positions.dtype, device=positions.device)
+    share = (1.0 - (positions[:, :, None] - numbers).abs()).clamp(min=0.0)  # (B, N from, N to)
     return torch.bmm(probs[:, None, :], share).squeeze(1)
 
 

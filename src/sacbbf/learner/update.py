@@ -20,6 +20,8 @@ from sacbbf.networks.layers import to_rows
 from sacbbf.networks.noisy import LayerNoise
 from sacbbf.types import Batch
 
+CACHED = 1 << 20  # entries of observations that a CPU encodes at a time: with what becomes of them, some ten megabytes
+
 
 @dataclass(frozen=True, slots=True)
 class Draws:
@@ -133,7 +135,7 @@ def make_goal(
     target.set_noise(draws.noise_target)
     future, obs_n, size = obs[1:], obs[row], obs.shape[1]  # (rows - 1, B, ...), (B, ...), B
     with precision(bf16, obs.device):
-        latents = target.encode(future.flatten(0, 1))  # one pass for all futures: ((rows - 1) * B, ...)
+        latents = encode_all(target, future.flatten(0, 1))  # ((rows - 1) * B, ...)
         projections = [torch.unflatten(target.q_features(latents), 0, (-1, size))]  # (rows - 1, B, H)
         q_target = target.q_logits(projections[0][row - 1]).float()  # (B, A, N) at s_{t+n}
         if steps > 0 and target.policy_head is not None:
@@ -160,6 +162,12 @@ def make_goal(
     if atoms.numel() > 1:
         return Goal(losses.target_distribution(bootstrap, *ends, atoms), projection, logits_n, action)
     return Goal(losses.target_value(bootstrap.squeeze(1), *ends), projection, logits_n, action)
+
+
+def encode_all(network: AgentNetwork, obs: torch.Tensor) -> torch.Tensor:
+    """Latents of many observations (N, ...), in one pass; on a CPU in several, so that it stays within its caches."""
+    pieces = -(-obs.numel() // CACHED) if obs.device.type == "cpu" else 1
+    return network.encode(obs) if pieces == 1 else torch.cat([network.encode(piece) for piece in obs.chunk(pieces)])
 
 
 def policy_loss(
