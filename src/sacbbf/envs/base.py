@@ -42,6 +42,7 @@ class EnvSpec:
     clip_rewards: bool = False  # whether rewards are clipped to [-1, 1] for learning unless set otherwise
     game: str | None = None  # an Atari game's name, else None
     max_steps: int | None = None  # agent steps after which an episode is cut off; None: never
+    note: str = ""  # what a person may not expect of how it is seen: pictures that are resized, for one
 
 
 @runtime_checkable
