@@ -38,11 +38,6 @@ from sacbbf.run.video import require_ffmpeg, write_video
 SHORT = {"resize": "resize", "env_kwargs": "kwargs", "wrapper": "wrappers", "import_": "imports"}
 LISTS = ("kwargs", "wrappers", "imports")
 LISTED = ("env_kwargs", "wrapper", "import_", *(f"environment.{name}" for name in LISTS))  # flags to repeat
-    "env_kwargs",
-    "wrapper",
-    "import_",
-    *(f"environment.{name}" for name in LISTS),
-)  # may be given again and again
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,10 @@ class UnknownEnvironment(EnvError):  # noqa: N818 - named after what it is, like
     """No environment has the name that was given."""
 
 
+class UnknownModule(UnknownEnvironment):
+    """A module that is to be imported for an environment is not there."""
+
+
 class MissingExtra(UsageError, ImportError):  # noqa: N818
     """An environment needs a package that is installed on request only."""
 

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from sacbbf.envs import games
-from sacbbf.envs.base import EnvError
+from sacbbf.envs.base import EnvError, UnknownModule
 
 if TYPE_CHECKING:
     from sacbbf.envs.gymnasium import AnyEnv
@@ -28,7 +28,7 @@ def import_module(module: str, setting: str) -> ModuleType:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name is not None and f"{module}.".startswith(f"{error.name}."):
-            raise EnvError(
+            raise UnknownModule(
                 f"{setting}: there is no module {error.name!r} to import, in the working directory or on PYTHONPATH"
             ) from error
         raise EnvError(f"{setting}: importing {module} failed: {_words(error)}") from error
