@@ -10,6 +10,7 @@ import pytest
 from gymnasium import spaces
 
 from sacbbf.envs.base import EnvError
+from sacbbf.envs.gymnasium import GymnasiumEnvironment
 from sacbbf.envs.make import EnvSettings, make_env
 
 
@@ -134,6 +135,39 @@ def test_actions_count_from_0_wherever_the_space_starts() -> None:
     assert raw.taken == [1, 3]
     with pytest.raises(EnvError, match=r"action must be an integer in 0 \.\. 2, got 3"):
         env.step(3)
+
+
+def test_combinations_of_actions_reach_the_environment_as_it_takes_them() -> None:
+    raw = scripted(box(4, dtype=np.float32), spaces.MultiDiscrete([2, 3]))
+    env = make_env(raw)
+    assert isinstance(env, GymnasiumEnvironment)
+    assert (env.spec.num_actions, env.spec.action_names[4]) == (6, "1,1")
+    env.reset(0)
+    env.step(5)
+    assert raw.taken[0].tolist() == [1, 2] and raw.action_space.contains(raw.taken[0])
+    assert [env.action_number(env.raw_action(number)) for number in range(6)] == list(range(6))
+
+
+def test_a_raw_observation_is_seen_as_in_the_game() -> None:
+    raw = scripted(box(7, 8, 3))
+    env = make_env(raw)
+    assert isinstance(env, GymnasiumEnvironment)
+    assert np.array_equal(env.reset(2), env.frame_of(raw.buffer))
+    with pytest.raises(EnvError, match=r"Scripted: an observation is not of the space Box.*shape \(8, 7, 3\)"):
+        env.frame_of(np.zeros((8, 7, 3), np.uint8))
+
+
+def test_a_dict_that_lacks_an_entry_is_refused() -> None:
+    env = make_env(scripted(spaces.Dict({"a": box(3), "b": spaces.Discrete(2)})))
+    assert isinstance(env, GymnasiumEnvironment)
+    with pytest.raises(EnvError, match="is not of the space Dict"):
+        env.frame_of({"a": np.zeros(3, np.uint8)})
+
+
+@pytest.mark.parametrize("settings", [EnvSettings(kwargs=("a=1",)), EnvSettings(wrappers=("zoo:Tenfold",))])
+def test_an_object_is_played_as_it_is(settings: EnvSettings) -> None:
+    with pytest.raises(EnvError, match=r"Scripted: environment\..*give the object as it is to be played"):
+        make_env(scripted(box(4)), settings=settings)
 
 
 def test_ends() -> None:
