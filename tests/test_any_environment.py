@@ -16,7 +16,7 @@ from sacbbf.envs.make import EnvSettings
 from sacbbf.networks.encoders import ENCODERS
 from sacbbf.report.grouping import changes, command
 from sacbbf.run.records import read_lines
-from sacbbf.run.settings import from_toml
+from sacbbf.run.settings import from_toml, read_spec
 from sacbbf.sweep.spec import Spec, check, configuration, fitting_size, parse_settings, parse_variants
 from toys import SHORT, SMALL
 
@@ -36,7 +36,8 @@ def config():
 @pytest.mark.parametrize("env", ["FrozenLake-v1", "Blackjack-v1", "zoo/Shelf-v0", "zoo/Buttons-v0", "zoo/Room-v0"])
 def test_it_trains_and_is_evaluated(env):
     words = ["--steps", "200", "--schedule.warmup", "100", "--log-every", "100", "--schedule.n-start", "3"]
-    assert run(["train", env, *SHORT, *words, "--out", "run"]) == 0
+    words += ["--environment.max-steps", "20", "--out", "run"]
+    assert run(["train", env, *SHORT, *words]) == 0
     found = result()
     assert (found["env"], found["steps"], found["updates"]) == (env, 200, 100) and len(found["returns"]) == 3
     *_, last = read_lines(Path("run/metrics.jsonl"))
@@ -160,8 +161,8 @@ def test_what_cannot_act_is_refused_and_nothing_is_written(words, message, capsy
 
 
 def test_frames_of_atari_have_the_size_that_is_wished():
-    assert (
-        preset_defaults(["Pong", "--resize", "42"])[0].environment == EnvSettings()
-    )  # the flag itself is parsed later
-    assert run(["train", "Pong", *RANDOM, "--resize", "42", "--environment.max-steps", "5"]) == 0
-    assert config().environment.resize == 42
+    settings = EnvSettings(resize=42, max_steps=5)
+    assert read_spec("Pong", settings).frame_shape == (1, 42, 42)
+    words = ["--agent", "random", "--eval.episodes", "1", "--quiet", "--out", "run", "--environment.max-steps", "5"]
+    assert run(["train", "Pong", *words, "--resize", "42"]) == 0
+    assert config().environment == settings

@@ -97,6 +97,8 @@ def part_of(space: spaces.Box, settings: EnvSettings, where: str) -> Part:
         return Part("grid", (channels, height, width), dtype, _planes(space.shape, dtype), *bounds, channels)
     look = _planes(space.shape, BYTE, scale)
     if small:
+        if np.max(space.high) == 255 and space.dtype.kind in "ui":
+            look = _spread(look)
         return Part("grid", (channels, height, width), BYTE, look, *bounds, channels)
     most = settings.resize or max(height, width)
     tall, wide = min(height, most), min(width, most)
@@ -181,6 +183,20 @@ def _planes(shape: tuple[int, ...], dtype: np.dtype[Any], scale: float = 1.0) ->
         return np.array(planes, dtype=dtype, order="C")
 
     return look
+
+
+def _spread(look: Look) -> Look:
+    """The same grid with the two hexadecimal digits of each byte swapped.
+
+    Symbols are numbered from 0, and a space that lets them reach 255 does not say how many there are. Divided by 255
+    they would hardly differ for a network; so those below 16 fill the range in their order, and no two become one.
+    """
+
+    def swap(observation: Any) -> Frame:
+        planes = look(observation)
+        return (planes << 4) | (planes >> 4)
+
+    return swap
 
 
 def _resized(look: Look, height: int, width: int) -> Look:
