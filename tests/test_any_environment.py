@@ -35,11 +35,11 @@ def config():
 
 @pytest.mark.parametrize("env", ["FrozenLake-v1", "Blackjack-v1", "zoo/Shelf-v0", "zoo/Buttons-v0", "zoo/Room-v0"])
 def test_it_trains_and_is_evaluated(env):
-    words = ["--steps", "200", "--schedule.warmup", "100", "--log-every", "100", "--schedule.n-start", "3"]
+    words = ["--steps", "150", "--schedule.warmup", "100", "--log-every", "50", "--schedule.n-start", "3"]
     words += ["--environment.max-steps", "20", "--out", "run"]
     assert run(["train", env, *SHORT, *words]) == 0
     found = result()
-    assert (found["env"], found["steps"], found["updates"]) == (env, 200, 100) and len(found["returns"]) == 3
+    assert (found["env"], found["steps"], found["updates"]) == (env, 150, 50) and len(found["returns"]) == 3
     *_, last = read_lines(Path("run/metrics.jsonl"))
     assert last["loss/total"] > 0 and last["grad_norm"] > 0
     assert run(["evaluate", "run", "--episodes", "3", "--json", "again.json"]) == 0
