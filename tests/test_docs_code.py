@@ -25,7 +25,19 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 EXTRAS = ("minatar", "stable_baselines3", "onnxruntime", "mlflow", "wandb")  # that a block may need
 # Words that stand for others -> one of those.
-STAND_INS = {"N": "3", "SIZE": "tiny", "GAMES": "minatar", "...": "Pong", "my_package:MyGame-v0": "CartPole-v1"}
+STAND_INS = {
+    "N": "3",
+    "SIZE": "tiny",
+    "GAMES": "minatar",
+    "...": "Pong",
+    "my_package:MyGame-v0": "CartPole-v1",
+    "MyGame-v0": "CartPole-v1",
+    "my_package": "gymnasium",
+    "my_package.wrappers:Smaller": "gymnasium.wrappers:FlattenObservation",
+    "MiniGrid-Empty-5x5-v0": "CartPole-v1",
+    "minigrid": "gymnasium",
+    "minigrid.wrappers:ImgObsWrapper": "gymnasium.wrappers:FlattenObservation",
+}
 
 
 def skip_without(*modules: str) -> None:

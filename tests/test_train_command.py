@@ -150,7 +150,7 @@ def test_a_whole_file_repeats_its_run(finished_run):
     [
         (["Pongg"], "did you mean Pong"),
         (["Pendulum-v1"], "action space is Box"),
-        (["toys/Dictionary-v0"], "observation space is Dict"),
+        (["toys/Dictionary-v0"], "observation space at ['a'] is Text"),
         ([], "which environment?"),
         ([IDENTITY, "--network.hidden-dim", "0"], "network.hidden_dim = 0: must be a whole number from 1"),
         ([IDENTITY, "--network.encoder", "impala"], "network.encoder = 'impala'"),

@@ -175,10 +175,10 @@ class Drawn(Identity):
 class Dictionary(Favourite):
     """Observations that are no array."""
 
-    observation_space = spaces.Dict({"a": spaces.Discrete(2)})
+    observation_space = spaces.Dict({"a": spaces.Text(8)})
 
     def look(self) -> Any:
-        return {"a": 0}
+        return {"a": "word"}
 
 
 class Lives:

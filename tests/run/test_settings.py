@@ -198,6 +198,38 @@ def test_a_configuration_of_an_earlier_version_is_read(config, tmp_path, on_devi
     assert differences(found, config) == {"settings.compute.frames": (frames, "auto")}
 
 
+@pytest.mark.parametrize(
+    ("env", "encoder", "then"),
+    [
+        ("my_games:Mine-v0", "impala", {"resize": 0, "pictures": "bytes"}),
+        ("my_games:Mine-v0", "grid", {"resize": 0, "pictures": "bytes"}),
+        ("CartPole-v1", "mlp", {}),
+        ("MinAtar/Breakout-v1", "grid", {}),
+        ("Pong", "impala", {}),
+    ],
+)
+def test_what_an_earlier_version_saw_is_seen_again(config, tmp_path, env, encoder, then):
+    path = tmp_path / "config.toml"
+    tables = tomllib.loads(to_toml(config)) | {"env": env}
+    tables["settings"]["network"]["encoder"] = encoder
+    for name in ("resize", "pictures", "kwargs", "wrappers", "imports"):
+        del tables["environment"][name]
+    path.write_text(tomli_w.dumps(tables))
+    assert from_toml(path).environment == EnvSettings(**then)
+
+
+@pytest.mark.parametrize("value", ["one; two", ["one", "two"]])
+def test_a_list_may_be_given_in_one_string(config, value):
+    changed = overlay(config, {"environment": {"imports": value}}, "file")
+    assert changed.environment.imports == ("one", "two")
+
+
+@pytest.mark.parametrize("value", [3, ["one", 2], {"one": 1}])
+def test_a_list_of_anything_but_strings_is_refused(config, value):
+    with pytest.raises(UsageError, match=r"environment\.imports = .*: must be a list of strings"):
+        overlay(config, {"environment": {"imports": value}}, "file")
+
+
 def test_an_unknown_setting_is_still_refused(config, tmp_path):
     path = tmp_path / "config.toml"
     path.write_text(to_toml(config) + "no_such = 1\n")

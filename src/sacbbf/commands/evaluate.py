@@ -58,8 +58,8 @@ def main(argv: Sequence[str]) -> int:
     run = RunDirectory(args.run).require()
     config = from_toml(run.config)
     device = torch.device(resolve_device(args.device))
+    spec = read_spec(config.env, config.environment)  # first: its modules may register the policy's encoder
     policy = NetworkPolicy(load_policy(run.policy, device), device, ROWS, by_critic=args.critic)
-    spec = read_spec(config.env, config.environment)
     plan = plan_of(config, args.episodes, seed=args.seed, greedy=args.greedy, parallel=args.parallel)
     console = Console(soft_wrap=True)
     with Display(Console(stderr=True), spec.game) as display, torch_set_up(config):

@@ -8,13 +8,14 @@ from typing import Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from sacbbf.agents.config import flatten
 from sacbbf.agents.ladder import RUNGS, Rung, published
 from sacbbf.agents.presets import AGENTS, SIZES
 from sacbbf.envs import games
-from sacbbf.envs.make import known_environments
+from sacbbf.envs.playable import playable
 from sacbbf.errors import UsageError
 
 What = Literal["agents", "sizes", "games", "environments", "all"]
@@ -114,9 +115,11 @@ def game_scores() -> Table:
 
 
 def environments() -> Table:
-    """Return the names that `sacbbf train` takes, by group."""
-    rows = {group: (", ".join(names),) for group, names in known_environments().items()}
-    return _table("environments", rows, ("group", "names"))
+    """Return the names that `sacbbf train` takes here, by group, and what other names need."""
+    found = playable()
+    rows = {group: (", ".join(names),) for group, names in found.names.items() if names}
+    needs = {escape(f"needs {extra}"): (", ".join(names),) for extra, names in found.lacking.items()}
+    return _table("environments", rows | needs, ("group", "names"))
 
 
 def _table(title: str, rows: Mapping[Any, Sequence[str]], headings: Sequence[str]) -> Table:

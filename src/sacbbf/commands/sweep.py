@@ -100,7 +100,7 @@ def read_words(args: SweepArgs, directory: SweepDirectory) -> Spec:
         return directory.read()
     envs = parse_games(args.games)
     device = device_of(args)
-    size = args.size or fitting_size(envs, device)
+    size = args.size or fitting_size(envs, device, parse_settings(args.set))
     spec = Spec(
         envs=envs,
         variants=parse_variants(args.agents, args.vary),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -34,6 +34,11 @@ from sacbbf.run.torch_setup import torch_set_up
 from sacbbf.run.train import train
 from sacbbf.run.video import require_ffmpeg, write_video
 
+# Short flags of settings of the environment.
+SHORT = {"resize": "resize", "env_kwargs": "kwargs", "wrapper": "wrappers", "import_": "imports"}
+LISTS = ("kwargs", "wrappers", "imports")
+LISTED = ("env_kwargs", "wrapper", "import_", *(f"environment.{name}" for name in LISTS))  # flags to repeat
+
 
 @dataclass(frozen=True)
 class TrainArgs(RunConfig):
@@ -49,6 +54,14 @@ class TrainArgs(RunConfig):
     """Short for --schedule.replay-ratio: updates per environment step; schedules are scaled with it."""
     eval_every: int | None = None
     """Short for --eval.every: steps between evaluations during training."""
+    resize: int | None = None
+    """Short for --environment.resize: side that longer sides of pictures are shrunk to; 0: they keep their size."""
+    env_kwargs: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="KEY=VALUE")] = ()
+    """An argument that a Gymnasium environment is made with, in TOML or as a Python literal (--environment.kwargs)."""
+    wrapper: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="MODULE:CLASS")] = ()
+    """A wrapper around a Gymnasium environment, the first one innermost (--environment.wrappers)."""
+    import_: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(name="import", metavar="MODULE")] = ()
+    """A module to import first, which registers environments, encoders or the like (--environment.imports)."""
     config: Path | None = None
     """A TOML file, whole or in part, whose settings replace the preset's; flags replace both."""
     init: Path | None = None
@@ -134,17 +147,36 @@ def preset_defaults(argv: Sequence[str]) -> tuple[TrainArgs, str]:
     steps_there = chosen.get("steps")
     chosen["steps"] = steps if steps_there is None else steps_there
     environment = overlay(EnvSettings(), tables.get("environment", {}), str(source))
-    base, spec = resolve(env or "Pong", environment=environment, **chosen | words)
+    flags = {name: words.pop(name) for name in list(words) if name in SHORT or name.startswith("environment.")}
+    base, spec = resolve(env or "Pong", environment=with_flags(environment, flags), **chosen | words)
     if start is not None:
         base = like_its_start(base, start)
-    base, said = overlay(base, tables, str(source)), ""
+    base, said = overlay(base, tables, str(source)), spec.note
     if steps is not None and steps_there is not None and steps != base.steps:
         base, kept = rescaled(base, spec.kind, steps)
-        said = f"{source} is for {steps_there:,} steps: its schedules are scaled to {steps:,}"
+        said += "\n" if said else ""
+        said += f"{source} is for {steps_there:,} steps: its schedules are scaled to {steps:,}"
         said += f", but {', '.join(kept)} stay as the file has them" if kept else ""
+    base = replace(base, environment=without_replaced(environment, flags))
     values = {name: getattr(base, name) for name in RunConfig.__dataclass_fields__}
     values["env"] = tyro.MISSING if env is None else base.env
     return TrainArgs(**values), said
+
+
+def with_flags(environment: EnvSettings, flags: Mapping[str, Any]) -> EnvSettings:
+    """Return an environment's settings with those that flags, long or short, replace; of lists the long ones first."""
+    changes: dict[str, Any] = {}
+    for flag, value in flags.items():
+        name = SHORT.get(flag, flag.removeprefix("environment."))
+        changes[name] = (*changes.get(name, ()), *value) if isinstance(value, list) else value
+    return replace(environment, **changes)
+
+
+def without_replaced(environment: EnvSettings, flags: Mapping[str, Any]) -> EnvSettings:
+    """Return a file's settings without the lists that flags replace: the parser adds to what is there."""
+    names = {SHORT.get(flag, flag.removeprefix("environment.")) for flag in flags}
+    changes: dict[str, Any] = dict.fromkeys(names & set(LISTS), ())
+    return replace(environment, **changes)
 
 
 def like_its_start(config: RunConfig, start: RunConfig) -> RunConfig:
@@ -164,7 +196,16 @@ def run_config(args: TrainArgs) -> RunConfig:
         config = replace(config, settings=replace(config.settings, schedule=schedule))
     if args.eval_every is not None:
         config = replace(config, eval=replace(config.eval, every=args.eval_every))
-    return config
+    return replace(config, environment=with_short_flags(args))
+
+
+def with_short_flags(args: TrainArgs) -> EnvSettings:
+    """Return the environment's settings with what the short flags say of them."""
+    there = args.environment
+    changes: dict[str, Any] = {} if args.resize is None else {"resize": args.resize}
+    for name, values in {"kwargs": args.env_kwargs, "wrappers": args.wrapper, "imports": args.import_}.items():
+        changes[name] = getattr(there, name) + values
+    return replace(there, **changes)
 
 
 def summary(result: dict[str, Any], run: RunDirectory) -> str:
@@ -208,12 +249,18 @@ def _look_ahead(argv: Sequence[str]) -> dict[str, Any]:
         "device": str,
         "config": str,
         "init": str,
+        "resize": int,
+        "environment.resize": int,
+        "environment.pictures": str,
+        **dict.fromkeys(LISTED, str),
     }
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("env", nargs="?")
     for name in _flags_with_values():
-        spellings = dict.fromkeys((f"--{name.replace('_', '-')}", f"--{name}"))
-        parser.add_argument(*spellings, dest=name, type=wanted.get(name, str))
+        flag = name.removesuffix("_")  # of `import_`
+        spellings = dict.fromkeys((f"--{flag.replace('_', '-')}", f"--{flag}"))
+        action = "append" if name in LISTED else "store"
+        parser.add_argument(*spellings, dest=name, type=wanted.get(name, str), action=action)
     try:
         found, _ = parser.parse_known_args(list(argv))
     except argparse.ArgumentError as error:

@@ -24,6 +24,10 @@ class UnknownEnvironment(EnvError):  # noqa: N818 - named after what it is, like
     """No environment has the name that was given."""
 
 
+class UnknownModule(UnknownEnvironment):
+    """A module that is to be imported for an environment is not there."""
+
+
 class MissingExtra(UsageError, ImportError):  # noqa: N818
     """An environment needs a package that is installed on request only."""
 
@@ -42,6 +46,7 @@ class EnvSpec:
     clip_rewards: bool = False  # whether rewards are clipped to [-1, 1] for learning unless set otherwise
     game: str | None = None  # an Atari game's name, else None
     max_steps: int | None = None  # agent steps after which an episode is cut off; None: never
+    note: str = ""  # what a person may not expect of how it is seen: pictures that are resized, for one
 
 
 @runtime_checkable

@@ -1,46 +1,44 @@
-"""Any Gymnasium environment with discrete actions and an array to look at, by id or as an object."""
+"""Any Gymnasium environment with actions that can be numbered and arrays to look at, by id or as an object."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
-import numpy.typing as npt
-from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec as EnvRecord
 
-from sacbbf.envs.base import Clock, EnvError, EnvSpec, Kind, Pixels, check_at_least, check_seed
+from sacbbf.envs.actions import Actions
+from sacbbf.envs.base import Clock, EnvError, EnvSpec, MissingExtra, Pixels, check_seed
+from sacbbf.envs.configured import read_kwargs, wrap
+from sacbbf.envs.spaces import view_of
 from sacbbf.types import Frame, Step
 
-AnyEnv = gymnasium.Env[Any, Any]
+if TYPE_CHECKING:
+    from sacbbf.envs.make import EnvSettings
 
-_CHANNELS = (1, 3, 4)  # grey, RGB, and RGBA or four stacked frames
-_ALLOWED = (
-    "sacbbf plays environments with a Discrete action space and a Box observation space "
-    "of one dimension (a vector) or two or three (an image or a grid)"
-)
+AnyEnv = gymnasium.Env[Any, Any]
 
 
 def make_gymnasium(
     env: str | AnyEnv,
+    settings: EnvSettings,
     *,
     name: str | None = None,
-    max_steps: int | None = None,
     render: bool = False,
     owned: bool = False,
 ) -> GymnasiumEnvironment:
-    """The environment registered under an id (`CartPole-v1`, `module:Name-v0`), or the object itself.
+    """The environment registered under an id (`CartPole-v1`), with its settings, or the object itself.
 
-    `max_steps` (agent steps) cuts episodes off, on top of the environment's own limit. `render=True`
+    `settings.max_steps` (agent steps) cuts episodes off, on top of the environment's own limit. `render=True`
     makes pictures available; an object must have been made with render_mode="rgb_array" for that.
-    An object goes by `name`, and is closed with the environment if it is `owned`.
+    Either goes by `name`; an object is closed with the environment only if it is `owned`.
     """
     if isinstance(env, str):
-        made = make_raw(env, render)
+        name = name or env
+        made = wrap(_make_named(env, name, settings, render), settings.wrappers, name)
         try:
-            return GymnasiumEnvironment(made, env, max_steps=max_steps, owned=True)
+            return GymnasiumEnvironment(made, name, settings, owned=True)
         except EnvError:
             made.close()
             raise
@@ -48,17 +46,34 @@ def make_gymnasium(
         name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
     if render and env.render_mode != "rgb_array":
         raise EnvError(f"{name}: rendering needs render_mode = 'rgb_array', this object has {env.render_mode!r}")
-    return GymnasiumEnvironment(env, name, max_steps=max_steps, owned=owned)
+    return GymnasiumEnvironment(env, name, settings, owned=owned)
 
 
-def make_raw(what: str | EnvRecord, render: bool) -> AnyEnv:
+def _make_named(id: str, name: str, settings: EnvSettings, render: bool) -> AnyEnv:
+    """Make what is registered, with the arguments of the settings; what it says against them becomes an EnvError."""
+    kwargs = read_kwargs(settings.kwargs)
+    try:
+        return make_raw(id, render, kwargs)
+    except EnvError:
+        raise
+    except (ImportError, gymnasium.error.DependencyNotInstalled) as error:
+        raise MissingExtra(f"{name} needs a package that is not installed: {error}") from error
+    except Exception as error:
+        if not kwargs:
+            raise
+        given = ", ".join(f"{key}={value!r}" for key, value in kwargs.items())
+        raise EnvError(f"{name} cannot be made with {given}: {type(error).__name__}: {error}") from error
+
+
+def make_raw(what: str | EnvRecord, render: bool, kwargs: dict[str, Any] | None = None) -> AnyEnv:
     """Make what Gymnasium knows by an id or a spec; EnvError if it is to draw pictures and cannot.
 
     Pictures are asked for only when wanted: many environments need more packages or time for them.
     """
     name = what if isinstance(what, str) else what.id
+    arguments: dict[str, Any] = {"render_mode": "rgb_array"} if render else {}
     try:
-        made = gymnasium.make(what, render_mode="rgb_array") if render else gymnasium.make(what)
+        made = gymnasium.make(what, **arguments, **(kwargs or {}))
     except TypeError as error:
         if not (render and "render_mode" in str(error)):
             raise
@@ -75,25 +90,25 @@ class GymnasiumEnvironment:
     promise that reset(seed=...) fixes all its randomness.
     """
 
-    def __init__(self, env: AnyEnv, name: str, *, max_steps: int | None = None, owned: bool = True) -> None:
-        if max_steps is not None:
-            check_at_least("max_steps", max_steps, 1)
+    def __init__(self, env: AnyEnv, name: str, settings: EnvSettings, *, owned: bool = True) -> None:
         self._env = env
         self._owned = owned
-        actions = _check_actions(env.action_space, name)
-        self._first_action = int(actions.start)
-        self._convert, kind, shape, dtype = _converter(env.observation_space, name)
+        self._actions = Actions(env, name)
+        self._view = view_of(env.observation_space, name, settings)
         own_limit = env.spec.max_episode_steps if env.spec is not None else None
+        limits = [limit for limit in (settings.max_steps, own_limit) if limit is not None]
         self._spec = EnvSpec(
             id=name,
-            kind=kind,
-            frame_shape=shape,
-            frame_dtype=dtype,
-            num_actions=int(actions.n),
-            action_names=_action_names(env, int(actions.n)),
-            stack=_default_stack(kind, shape),
-            max_steps=min((limit for limit in (max_steps, own_limit) if limit is not None), default=None),
+            kind=self._view.kind,
+            frame_shape=self._view.shape,
+            frame_dtype=self._view.dtype,
+            num_actions=self._actions.count,
+            action_names=self._actions.names,
+            stack=self._view.stack,
+            max_steps=min(limits, default=None),
+            note=self._view.note,
         )
+        settings.refuse_resize(self._spec)
         self._clock = Clock(self._spec)
 
     @property
@@ -105,14 +120,33 @@ class GymnasiumEnvironment:
         """Begin the episode of `seed`; its first frame, of the spec's shape."""
         observation, _ = self._env.reset(seed=check_seed(seed))
         self._clock.start()
-        return self._convert(observation)
+        return self.frame_of(observation)
 
     def step(self, action: int) -> Step:
-        """Take action number `action`, counted from 0 wherever the environment's own count starts."""
-        action = self._clock.check(action) + self._first_action
-        observation, reward, terminated, cut, _ = self._env.step(action)
+        """Take action number `action`, counted from 0 whatever the environment itself takes."""
+        raw = self.raw_action(self._clock.check(action))
+        observation, reward, terminated, cut, _ = self._env.step(raw)
         truncated = self._clock.tick(bool(terminated), bool(cut))
-        return Step(self._convert(observation), float(reward), bool(terminated), truncated, life_lost=False)
+        return Step(self.frame_of(observation), float(reward), bool(terminated), truncated, life_lost=False)
+
+    def raw_action(self, number: int) -> Any:
+        """Return what the Gymnasium environment takes for action `number`: an int or an array, as its space has it."""
+        return self._actions.raw(number)
+
+    def action_number(self, raw: Any) -> int:
+        """Return the number of an action that the Gymnasium environment takes: the inverse of `raw_action`."""
+        return self._actions.number(raw)
+
+    def frame_of(self, observation: Any) -> Frame:
+        """Return the frame that an agent sees of one of the Gymnasium environment's observations."""
+        try:
+            return self._view.frame(observation)
+        except (IndexError, KeyError, TypeError, ValueError) as error:
+            if isinstance(error, EnvError):
+                raise
+            raise EnvError(
+                f"{self._spec.id}: an observation is not of the space {self._env.observation_space}: {error}"
+            ) from error
 
     def render(self) -> Pixels:
         """The environment's own picture, (H, W, 3) uint8."""
@@ -124,66 +158,3 @@ class GymnasiumEnvironment:
         """Close the environment, unless it was handed in as an object: then it is its maker's to close."""
         if self._owned:
             self._env.close()
-
-
-def _check_actions(space: spaces.Space[Any], name: str) -> spaces.Discrete:
-    if not isinstance(space, spaces.Discrete):
-        raise EnvError(f"{name}: the action space is {space}; {_ALLOWED}")
-    return space
-
-
-def _action_names(env: AnyEnv, count: int) -> tuple[str, ...]:
-    """The environment's own words for its actions where it has them, else their numbers."""
-    meanings = getattr(env.unwrapped, "get_action_meanings", None)
-    names = tuple(str(meaning) for meaning in meanings()) if callable(meanings) else ()
-    return names if len(names) == count else tuple(str(action) for action in range(count))
-
-
-def _default_stack(kind: Kind, shape: tuple[int, ...]) -> int:
-    """4 for images of one moment (grey or RGB), which hide motion; else 1: stacked images, grids, vectors."""
-    return 4 if kind == "image" and shape[0] in (1, 3) else 1
-
-
-Converter = Callable[[npt.ArrayLike], Frame]
-
-
-def _converter(space: spaces.Space[Any], name: str) -> tuple[Converter, Kind, tuple[int, ...], np.dtype[Any]]:
-    """How this space's observations become frames: (function, kind, frame shape, frame dtype)."""
-    if not isinstance(space, spaces.Box) or len(space.shape) not in (1, 2, 3):
-        raise EnvError(f"{name}: the observation space is {space}; {_ALLOWED}")
-    if space.dtype is None or space.dtype.kind not in "buif":
-        raise EnvError(f"{name}: observations are of dtype {space.dtype}; {_ALLOWED}, of numbers")
-    if len(space.shape) == 1:
-        scale = 255.0 if space.dtype == np.uint8 else 1.0  # bytes, such as a console's memory
-        return _vector(scale), "vector", space.shape, np.dtype(np.float32)
-    # Bytes are pixels; anything else is a map. Booleans stay small, other numbers become floats.
-    kind: Kind = "image" if space.dtype == np.uint8 else "grid"
-    dtype = space.dtype if space.dtype in (np.uint8, np.bool_) else np.dtype(np.float32)
-    convert = _planes(space.shape, dtype)
-    shape = convert(np.zeros(space.shape, space.dtype)).shape
-    return convert, kind, shape, dtype
-
-
-def _vector(scale: float) -> Converter:
-    def convert(observation: npt.ArrayLike) -> Frame:
-        return np.array(observation, dtype=np.float32) / np.float32(scale)  # (D,)
-
-    return convert
-
-
-def _planes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Converter:
-    """(H, W), (H, W, C) or (C, H, W) -> (C, H, W), always a copy: environments may write over their own.
-
-    Channels are taken to be last, unless only the first axis is as short as channels are.
-    """
-    channels_first = len(shape) == 3 and shape[0] in _CHANNELS and shape[-1] not in _CHANNELS
-
-    def convert(observation: npt.ArrayLike) -> Frame:
-        planes = np.asarray(observation)
-        if planes.ndim == 2:
-            planes = planes[np.newaxis]
-        elif not channels_first:
-            planes = planes.transpose(2, 0, 1)
-        return np.array(planes, dtype=dtype, order="C")
-
-    return convert

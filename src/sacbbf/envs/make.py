@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from sacbbf.envs import games
+from sacbbf.envs import configured, games
 from sacbbf.envs.base import (
     EnvError,
     Environment,
-    MissingExtra,
+    EnvSpec,
     UnknownEnvironment,
     check_at_least,
     check_sticky,
@@ -18,6 +18,9 @@ from sacbbf.envs.base import (
 
 if TYPE_CHECKING:
     import gymnasium
+
+
+SIZE = 84  # pixels of a side that pictures are shrunk to
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,12 @@ class EnvSettings:
     max_steps: int | None = None  # agent steps; None: Atari 27,000, MinAtar 5,000, else its own limit
     max_noops: int = 30  # Atari: 0 .. max_noops - 1 no-op agent steps begin an episode
     life_loss: bool = True  # Atari: whether a lost life ends the frame skip and is reported
+    resize: int = SIZE  # pixels; a picture's longer sides are shrunk to it by area; 0: kept (not Atari's)
+    # Gymnasium: what is a picture. auto: pixels of 20 or more a side; bytes: all uint8, as version 0.1.0 had it
+    pictures: Literal["auto", "bytes", "none"] = "auto"
+    kwargs: tuple[str, ...] = ()  # Gymnasium: KEY=VALUE, arguments the environment is made with
+    wrappers: tuple[str, ...] = ()  # Gymnasium: module:Class, put on in order
+    imports: tuple[str, ...] = ()  # modules to import first, for what they register
 
     def __post_init__(self) -> None:
         if self.sticky is not None:
@@ -36,10 +45,38 @@ class EnvSettings:
         if self.max_steps is not None:
             check_at_least("max_steps", self.max_steps, 1)
         check_at_least("max_noops", self.max_noops, 0)
+        check_at_least("resize", self.resize, 0)
+        if self.pictures not in ("auto", "bytes", "none"):
+            raise EnvError(f"pictures must be auto, bytes or none, got {self.pictures!r}")
+        for name in ("kwargs", "wrappers", "imports"):
+            value = getattr(self, name)
+            if not isinstance(value, tuple) or not all(isinstance(text, str) for text in value):
+                raise EnvError(f"{name} must be a tuple of strings, got {value!r}")
+        configured.read_kwargs(self.kwargs)
+        for text in self.wrappers:
+            configured.check_wrapper(text)
+        for text in self.imports:
+            configured.check_module(text)
 
     def given(self, *names: str) -> dict[str, Any]:
         """Those of the named settings that have a value."""
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+
+    def refuse(self, names: Sequence[str], env: str, reason: str) -> None:
+        """Refuse those of the named settings that are not at their defaults."""
+        for name in names:
+            value = getattr(self, name)
+            if value != getattr(EnvSettings, name):
+                shown = ", ".join(value) if isinstance(value, tuple) else value
+                raise EnvError(f"{env}: environment.{name} = {shown}: {reason}")
+
+    def refuse_resize(self, spec: EnvSpec) -> None:
+        """Refuse another size of pictures where none are seen."""
+        if spec.kind != "image" and self.resize != 0:
+            self.refuse(["resize"], spec.id, f"it shows a {spec.kind}, and only pictures are resized")
+
+
+_BY_NAME = ("kwargs", "wrappers")  # for environments that Gymnasium makes from an id
 
 
 CUSTOM = "custom:"  # begins the names of environments that were handed in and cannot be found by name
@@ -62,6 +99,7 @@ def make_env(
     An object goes by `name` in its spec, and is closed with the environment only if it is `owned`.
     """
     settings = settings or EnvSettings()
+    configured.import_all(settings.imports)
     if not isinstance(env, str):
         return _make_object(env, settings, render, name, owned)
     if name is not None or owned:
@@ -105,7 +143,11 @@ def _registered_ids() -> list[str]:
 def _make_atari(game: str, settings: EnvSettings) -> Environment:
     from sacbbf.envs.atari import AtariEnvironment, AtariSettings
 
-    return AtariEnvironment(game, AtariSettings(**settings.given("sticky", "max_steps", "max_noops", "life_loss")))
+    settings.refuse([*_BY_NAME, "pictures"], game, "is for Gymnasium's environments; Atari's protocol is fixed")
+    if settings.resize == 0:
+        raise EnvError(f"{game}: environment.resize = 0: frames of Atari need a size, {SIZE} under the protocol")
+    given = settings.given("sticky", "max_steps", "max_noops", "life_loss")
+    return AtariEnvironment(game, AtariSettings(size=settings.resize, **given))
 
 
 def _make_minatar(name: str, settings: EnvSettings) -> Environment:
@@ -113,6 +155,7 @@ def _make_minatar(name: str, settings: EnvSettings) -> Environment:
 
     if name not in NAMES:
         raise _unknown(name)
+    settings.refuse([*_BY_NAME, "pictures", "resize"], name, "is for Gymnasium's environments; MinAtar's are grids")
     return MinAtarEnvironment(name, MinAtarSettings(**settings.given("sticky", "ramping", "max_steps")))
 
 
@@ -128,8 +171,10 @@ def _make_object(
     inner = env.unwrapped
     if type(inner).__module__.startswith("ale_py"):
         raise _other_protocol("a Gymnasium object of Atari", str(getattr(inner, "_game", "")) or str(env))
-    _refuse_sticky(settings, type(inner).__name__)
-    return make_gymnasium(env, name=name, max_steps=settings.max_steps, render=render, owned=owned)
+    kind = type(inner).__name__
+    _refuse_sticky(settings, kind)
+    settings.refuse(_BY_NAME, kind, "goes with an environment's name; give the object as it is to be played")
+    return make_gymnasium(env, settings, name=name, render=render, owned=owned)
 
 
 def refuse_foreign(env: object) -> EnvError:
@@ -152,35 +197,27 @@ def _other_protocol(words: str, game: str) -> EnvError:
 
 
 def _make_registered(name: str, settings: EnvSettings, render: bool) -> Environment:
-    import gymnasium
-
     from sacbbf.envs.gymnasium import make_gymnasium
 
-    _check_registered(name)
+    id = _find_registered(name)
     _refuse_sticky(settings, name)
-    try:
-        return make_gymnasium(name, max_steps=settings.max_steps, render=render)
-    except gymnasium.error.DependencyNotInstalled as error:
-        raise MissingExtra(f"{name} needs a package that is not installed: {error}") from error
+    return make_gymnasium(id, settings, name=name, render=render)
 
 
-def _check_registered(name: str) -> None:
-    """Refuse what Gymnasium does not know; a `module:` in front is imported first, which may register it."""
+def _find_registered(name: str) -> str:
+    """Return the id that Gymnasium knows; a `module:` in front is imported first, which may register it."""
     import gymnasium
 
-    module, _, plain = name.rpartition(":")
+    module, _, id = name.rpartition(":")
+    if module:
+        configured.import_module(module, f"env = {name!r}")
     try:
-        if module:
-            importlib.import_module(module)
-        spec = gymnasium.spec(plain)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-            raise  # the module is there, something that it needs is not
-        raise UnknownEnvironment(f"env = {name!r}: there is no module {error.name!r} to import") from error
+        spec = gymnasium.spec(id)
     except gymnasium.error.Error as error:
         raise _unknown(name) from error
     if str(spec.entry_point).startswith("ale_py"):  # `Pong-v4` and the like: other protocols, other frames
         raise _other_protocol(repr(name), str(spec.kwargs["game"]))
+    return id
 
 
 def _refuse_sticky(settings: EnvSettings, name: str) -> None:

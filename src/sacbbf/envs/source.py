@@ -90,7 +90,7 @@ def _of_object(env: AnyEnv, settings: EnvSettings) -> EnvSource:
         return EnvSource(name, settings, spec, False, True, words, itself, itself)
 
     def copy(render: bool) -> Environment:
-        return make_gymnasium(copier.make(render), name=name, max_steps=settings.max_steps, render=render, owned=True)
+        return make_gymnasium(copier.make(render), settings, name=name, render=render, owned=True)
 
     words = "evaluation plays on copies of the object, made from its spec with its wrappers"
     return EnvSource(name, settings, spec, False, False, words, itself, copy)

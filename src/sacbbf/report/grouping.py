@@ -14,12 +14,14 @@ from typing import Any
 
 from sacbbf.agents.presets import BASELINES, SIZES, AgentName, Kind, SizeName, preset
 from sacbbf.envs import games
+from sacbbf.envs.make import EnvSettings
 from sacbbf.errors import UsageError
 from sacbbf.run.settings import RunConfig, differences, resolve
 
 HARDWARE = ("device", "threads", "settings.compute.compile", "settings.compute.frames")
 RECORDING = (
     "log_every", "diagnose_every", "checkpoint.", "eval.every", "eval.parallel", "eval.baselines",
+    "environment.imports",
 )  # fmt: skip
 WORDS = ("env", "agent", "size", "steps", "seed", "device")  # that a command gives before any other setting
 ANY_GAME = "Pong"
@@ -27,25 +29,30 @@ NAMED = 3  # changes spelled out in a name
 
 
 @cache
-def _preset(env: str, agent: AgentName, size: SizeName, steps: int) -> RunConfig | None:
-    """Return the run that these words describe, on a CPU; None if the environment cannot be made here."""
+def _preset(env: str, agent: AgentName, size: SizeName, steps: int, environment: EnvSettings) -> RunConfig | None:
+    """Return the run that these words describe, on a CPU; None if the environment cannot be made here.
+
+    The environment is made as its settings say, which may change what is seen, and they themselves are left untouched.
+    """
     game = games.find_game(env)
     if game is not None and game != ANY_GAME:  # all Atari games have the same preset: one emulator will do
-        found = _preset(ANY_GAME, agent, size, steps)
+        found = _preset(ANY_GAME, agent, size, steps, EnvSettings())
         return None if found is None else replace(found, env=game)
     try:
-        return resolve(env, agent=agent, size=size, steps=steps, device="cpu")[0]
+        found, _ = resolve(env, agent=agent, size=size, steps=steps, device="cpu", environment=environment)
+        return replace(found, environment=EnvSettings())
     except (UsageError, ImportError):
         return None
 
 
 def preset_of(config: RunConfig) -> RunConfig:
     """Return a run's preset: the same words, every other setting untouched."""
-    found = _preset(config.env, config.agent, config.size, config.steps)
+    found = _preset(config.env, config.agent, config.size, config.steps, config.environment)
     if found is None:  # what the environment would say is taken from the run itself
         kinds: dict[str, Kind] = {"mlp": "vector", "grid": "grid"}
         kind = kinds.get(config.settings.network.encoder, "image")
-        found = replace(config, settings=preset(config.size, kind, config.steps, None, config.agent))
+        settings = preset(config.size, kind, config.steps, None, config.agent)
+        found = replace(config, settings=settings, environment=EnvSettings())
     return replace(found, seed=config.seed, device=config.device)
 
 
@@ -86,10 +93,14 @@ def _title(config: RunConfig) -> str:
 def _name(title: str, changed: dict[str, Any], most: int) -> str:
     if not changed:
         return title
-    words = [f"{name}={value}" for name, value in list(changed.items())[:most]]
+    words = [f"{name}={_shown(value)}" for name, value in list(changed.items())[:most]]
     if len(changed) > most:
         words.append(f"{len(changed) - most} more")
     return f"{title} ({', '.join(words)})"
+
+
+def _shown(value: Any) -> Any:
+    return " ".join(value) if isinstance(value, tuple) else value
 
 
 def command(config: RunConfig) -> str:
@@ -106,4 +117,7 @@ def _flag(name: str, value: Any) -> list[str]:
     part, dot, last = name.replace("_", "-").rpartition(".")
     if isinstance(value, bool):
         return [f"--{part}{dot}{'' if value else 'no-'}{last}"]
-    return [f"--{part}{dot}{last}", str(value)]
+    flag = f"--{part}{dot}{last}"
+    if isinstance(value, tuple):
+        return [word for one in value for word in (flag, one)]
+    return [flag, str(value)]

@@ -27,6 +27,7 @@ from sacbbf.learner.auxiliary import AUXILIARY_LOSSES
 from sacbbf.learner.optim import OPTIMISERS
 from sacbbf.networks.encoders import ENCODERS
 from sacbbf.networks.heads import POLICY_HEADS, PROJECTIONS
+from sacbbf.run.earlier import in_todays_words
 
 T = TypeVar("T")
 Value = bool | int | float | str
@@ -103,7 +104,7 @@ class RunConfig:
     horizon: Annotated[Horizon, tyro.conf.Suppress] = field(default_factory=Horizon)
     eval: EvalConfig = field(default_factory=EvalConfig)
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
-    environment: EnvSettings = field(default_factory=EnvSettings)
+    environment: Annotated[EnvSettings, tyro.conf.UseAppendAction] = field(default_factory=EnvSettings)
     settings: Annotated[AgentConfig, tyro.conf.arg(name="")] = field(default_factory=AgentConfig)
 
     @property
@@ -188,10 +189,15 @@ def configure(
     rest = dict(given)
     words = {name: _typed(rest.pop(name), kind, name) for name, kind in WORDS.items() if name in rest}
     tables = _tables(rest)
-    environment = overlay(EnvSettings(), tables.get("environment", {}), "settings")
+    environment = environment_of(given)
     spec = (known or read_spec)(env, environment)
     base, _ = resolve(env, agent=agent, seed=seed, device=device, environment=environment, known=spec, **words)
     return overlay(base, tables, "settings"), spec
+
+
+def environment_of(given: Settings) -> EnvSettings:
+    """Return the environment's settings among settings by name."""
+    return overlay(EnvSettings(), _tables(given).get("environment", {}), "settings")
 
 
 def _tables(settings: Settings) -> dict[str, Any]:
@@ -318,19 +324,6 @@ def from_toml(path: Path) -> RunConfig:
     return overlay(BLANK, in_todays_words(tables), str(path))
 
 
-def in_todays_words(tables: dict[str, Any]) -> dict[str, Any]:
-    """Return a stored configuration of version 0.1.0 with its settings as they are called today, others as they are."""
-    settings = tables.get("settings")
-    compute = settings.get("compute") if isinstance(settings, dict) else None
-    if not isinstance(settings, dict) or not isinstance(compute, dict) or "frames_on_device" not in compute:
-        return tables
-    today = {"frames": "device" if compute["frames_on_device"] else "host"}
-    today |= {name: value for name, value in compute.items() if name != "frames_on_device"}
-    if tables.get("device") == "cpu" and today.get("precision") == "float32":
-        today["precision"] = "auto"  # the same there
-    return tables | {"settings": settings | {"compute": today}}
-
-
 def overlay(config: T, tables: dict[str, Any], source: str, prefix: str = "") -> T:
     """Return a configuration with the values of nested tables put in; an unknown or ill-typed one is refused."""
     hints = get_type_hints(type(config))
@@ -360,6 +353,11 @@ def _typed(value: Any, hint: Any, name: str) -> Any:
         if value not in get_args(hint):
             raise UsageError(f"{name} = {value!r}: must be one of {', '.join(map(str, get_args(hint)))}")
         return value
+    if get_origin(hint) is tuple:  # of strings; in one string they stand between semicolons
+        parts = [part.strip() for part in value.split(";")] if isinstance(value, str) else value
+        if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
+            raise UsageError(f"{name} = {value!r}: must be a list of strings")
+        return tuple(parts)
     kind = next(kind for kind in (*get_args(hint), hint) if kind is not NoneType)  # `int | None` takes an int
     fitting = (int, float) if kind is float else kind
     if not isinstance(value, fitting) or (isinstance(value, bool) and kind is not bool):

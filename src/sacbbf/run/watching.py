@@ -126,11 +126,11 @@ class Film:
         """Play, and draw every moment."""
         config, wish = self.config, self.wish
         device = torch.device(resolve_device(wish.device))
-        judge = Judge(load_policy(self.run.policy, device), config.settings.network.v_max, device)
         plan = plan_of(config, 1, seed=wish.seed, greedy=wish.greedy)
         env = make_env(config.env, settings=config.environment, render=True)
         painter = Painter(config, env.spec.action_names)
-        try:
+        try:  # the policy second: the environment's modules may register its encoder
+            judge = Judge(load_policy(self.run.policy, device), config.settings.network.v_max, device)
             for moment in play(judge, env, plan, wish.episode):
                 self.last = moment
                 self.on_moment(moment)

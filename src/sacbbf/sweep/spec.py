@@ -25,6 +25,7 @@ from sacbbf.run.settings import (
     check_run,
     configure,
     default_size,
+    environment_of,
     read_spec,
 )
 
@@ -131,9 +132,13 @@ def check(spec: Spec, here: bool = True) -> None:
             raise UsageError(f"{variant.name} on {env}: {error}") from error
 
 
-def fitting_size(envs: Sequence[str], device: str) -> SizeName:
-    """Return the size that fits all environments on a device; UsageError if they need different ones."""
-    found = {env: default_size(environment_spec(env, EnvSettings()), device) for env in envs}
+def fitting_size(envs: Sequence[str], device: str, settings: Settings | None = None) -> SizeName:
+    """Return the size that fits all environments on a device; UsageError if they need different ones.
+
+    What the environments are made with may be among the `settings` of all cells.
+    """
+    environment = environment_of(settings or {})
+    found = {env: default_size(environment_spec(env, environment), device) for env in envs}
     if len(set(found.values())) > 1:
         words = ", ".join(f"{size} for {env}" for env, size in found.items())
         raise UsageError(f"size: the games fit different ones ({words}); choose one of {', '.join(SIZES)} for all")
@@ -243,7 +248,7 @@ def _whole(text: str, setting: str, given: str) -> int:
 
 
 def _plain(value: Value) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value).replace("/", "-")
+    return str(value).lower() if isinstance(value, bool) else str(value).replace("/", "-").replace(":", "-")
 
 
 # --- JSON ---------------------------------------------------------------------------------------------------
