@@ -105,7 +105,6 @@ def test_grids_of_one_size_lie_on_one_another_and_others_become_a_vector():
 @pytest.mark.parametrize(
     ("space", "kind", "stored"),
     [
-        (box(0, 255, (19, 40, 3)), "grid", 160),  # below 20 a side: symbols
         (box(0, 10, (7, 7, 3)), "grid", 250),  # 10 * (255 // 10)
         (box(0, 10, (7, 7, 3), np.int64), "grid", 250),
         (box(0, 255, (20, 40, 3)), "image", 10),
@@ -121,12 +120,14 @@ def test_whole_numbers_up_to_255_are_bytes_that_fill_their_range(space, kind, st
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int64])
-def test_symbols_without_a_bound_of_their_own_are_spread_and_stay_apart(dtype):
-    space = box(0, 255, (16, 16), dtype)
-    frame = view(space).frame(np.arange(256, dtype=dtype).reshape(16, 16))
-    assert frame.dtype == BYTE and frame.shape == (1, 16, 16)
-    assert frame[0, 0].tolist() == list(range(0, 256, 16))  # of the symbols 0 to 15
-    assert sorted(frame.reshape(-1).tolist()) == list(range(256))
+def test_symbols_without_a_bound_of_their_own_are_spread_and_stay_in_order(dtype):
+    space = box(0, 255, (19, 40, 3), dtype)  # below 20 a side: symbols
+    seen = view(space)
+    assert (seen.kind, seen.shape, seen.dtype) == ("grid", (3, 19, 40), FLOAT)
+    for symbol, stored in {0: 0.0, 1: 0.125, 3: 0.25, 7: 0.375, 255: 1.0}.items():
+        assert (seen.frame(np.full(space.shape, symbol, dtype)) == np.float32(stored)).all()
+    every = view(box(0, 255, (16, 16), dtype)).frame(np.arange(256, dtype=dtype).reshape(16, 16))
+    assert (np.diff(every.reshape(-1)) > 0).all()
 
 
 def test_floats_between_0_and_1_are_pixels_where_they_look_like_a_picture():

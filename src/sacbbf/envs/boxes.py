@@ -98,7 +98,7 @@ def part_of(space: spaces.Box, settings: EnvSettings, where: str) -> Part:
     look = _planes(space.shape, BYTE, scale)
     if small:
         if np.max(space.high) == 255 and space.dtype.kind in "ui":
-            look = _spread(look)
+            return Part("grid", (channels, height, width), FLOAT, _spread(look), *bounds, channels)
         return Part("grid", (channels, height, width), BYTE, look, *bounds, channels)
     most = settings.resize or max(height, width)
     tall, wide = min(height, most), min(width, most)
@@ -186,17 +186,16 @@ def _planes(shape: tuple[int, ...], dtype: np.dtype[Any], scale: float = 1.0) ->
 
 
 def _spread(look: Look) -> Look:
-    """The same grid with the two hexadecimal digits of each byte swapped.
+    """The same grid as log2(1 + value) / 8, floats from 0 to 1.
 
     Symbols are numbered from 0, and a space that lets them reach 255 does not say how many there are. Divided by 255
-    they would hardly differ for a network; so those below 16 fill the range in their order, and no two become one.
+    they would hardly differ for a network; so the first few are spread, and the order is kept.
     """
 
-    def swap(observation: Any) -> Frame:
-        planes = look(observation)
-        return (planes << 4) | (planes >> 4)
+    def spread(observation: Any) -> Frame:
+        return np.log2(1.0 + look(observation), dtype=np.float32) / np.float32(8.0)
 
-    return swap
+    return spread
 
 
 def _resized(look: Look, height: int, width: int) -> Look:
