@@ -85,14 +85,15 @@ def test_train_help_explains_every_group_without_an_environment(capsys):
         assert f"--{group}." in text, group
 
 
-def test_training_loads_neither_opencv_nor_the_compiler():
+def test_training_loads_neither_opencv_nor_the_compiler_and_spares_what_was_imported():
     """OpenCV is for films and Atari; importing torch.compile takes longer than importing PyTorch."""
     words = ["train", "CartPole-v1", "--steps", "70", "--schedule.warmup", "64", "--out", "run", *SHORT]
     code = f"""if True:
-        import sys, sacbbf.commands.resume
+        import gc, sys, sacbbf.commands.resume
         from sacbbf.cli import run
         code = run({words})
         print("loaded", *({{"cv2", "torch._dynamo"}} & sys.modules.keys()), file=sys.stderr)
+        assert gc.get_freeze_count() > 100_000
         sys.exit(code)"""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "loaded\n"), done.stderr
