@@ -3,6 +3,8 @@ crash points."""
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 import parts
@@ -10,6 +12,20 @@ from browsing import start_browser
 from sacbbf.disk import faults
 from sacbbf.run.records import RunDirectory
 from toys import run_quietly, toy_config
+
+# Files of the longest tests, which start many processes or compile.
+LONG = ("test_sweep_local.py", "test_sweep_ray.py", "test_compiled.py", "test_one_writer.py", "test_train_failures.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest tests: at the end there are short ones left, which the workers can share."""
+    items.sort(key=lambda item: item.path.name not in LONG)
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests are there to the end: they need not be searched for garbage over and over."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from unittest.mock import patch
 
+import gymnasium
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -88,9 +90,24 @@ OWN = {
 
 
 @contextmanager
+def registries_kept() -> Iterator[None]:
+    """Forget afterwards what is registered meanwhile."""
+    with ExitStack() as stack:
+        for registry in REGISTRIES:
+            stack.enter_context(patch.dict(registry.parts))
+        stack.enter_context(patch.dict(gymnasium.registry))
+        yield
+
+
+@contextmanager
 def registered() -> Iterator[None]:
     """Know these parts meanwhile, by the names in `OWN` and some more."""
-    before = [dict(registry.parts) for registry in REGISTRIES]
+    with registries_kept():
+        _register()
+        yield
+
+
+def _register() -> None:
     sacbbf.register_encoder("normed", NormedEncoder)
     sacbbf.register_encoder("same-grid", SameGrid)
     sacbbf.register_projection("own", OwnProjection)
@@ -101,9 +118,3 @@ def registered() -> Iterator[None]:
     sacbbf.register_optimiser("momentum", momentum)
     sacbbf.register_auxiliary_loss("ends", EndPrediction)
     sacbbf.register_auxiliary_loss("latent-size", latent_size)
-    try:
-        yield
-    finally:
-        for registry, parts in zip(REGISTRIES, before, strict=True):
-            registry.parts.clear()
-            registry.parts.update(parts)

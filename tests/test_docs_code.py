@@ -5,10 +5,9 @@ from __future__ import annotations
 import ast
 import importlib
 import importlib.util
-import os
 import re
+import runpy
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import pytest
 import torch
 import tyro
 
+import parts
 from sacbbf.cli import COMMANDS
 from sacbbf.commands.train import TrainArgs, preset_defaults, run_config
 from sacbbf.run.settings import check_run
@@ -79,7 +79,8 @@ def test_a_block_of_python_runs_as_it_stands(code, tmp_path, monkeypatch):
     skip_without(*imported(code), *(["minatar"] if "MinAtar/" in code else []))
     monkeypatch.chdir(tmp_path)
     names = {"__name__": "__main__"}
-    exec(compile(code, "block", "exec"), names)
+    with parts.registries_kept():
+        exec(compile(code, "block", "exec"), names)
     assert len(names) > 2
 
 
@@ -144,16 +145,15 @@ def test_a_wrong_command_line_is_not(line, capsys):
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
-def test_an_example_is_short_and_runs(path, tmp_path):
+def test_an_example_is_short_and_runs(path, tmp_path, monkeypatch, capsys):
     code = path.read_text()
     skip_without(*(["minatar"] if "MinAtar/" in code else []))
     assert len(code.splitlines()) < 40
-    found = os.environ.get("PYTHONPATH", "")
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), found]), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(path), "200"]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    assert re.search(r"^-?\d+\.\d\d \(95% interval .* 20 episodes\)$", done.stdout, re.MULTILINE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [str(path), "200"])
+    with parts.registries_kept():
+        runpy.run_path(str(path), run_name="__main__")
+    assert re.search(r"^-?\d+\.\d\d \(95% interval .* 20 episodes\)$", capsys.readouterr().out, re.MULTILINE)
 
 
 def test_there_are_examples_and_they_are_mentioned():

@@ -85,9 +85,19 @@ def test_train_help_explains_every_group_without_an_environment(capsys):
         assert f"--{group}." in text, group
 
 
-def test_only_a_film_needs_opencv():
-    code = "import sys, sacbbf.commands.train, sacbbf.commands.resume; sys.exit('cv2' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+def test_training_loads_neither_opencv_nor_the_compiler_and_spares_what_was_imported():
+    """OpenCV is for films and Atari; importing torch.compile takes longer than importing PyTorch."""
+    words = ["train", "CartPole-v1", "--steps", "70", "--schedule.warmup", "64", "--out", "run", *SHORT]
+    code = f"""if True:
+        import gc, sys, sacbbf.commands.resume
+        from sacbbf.cli import run
+        code = run({words})
+        print("loaded", *({{"cv2", "torch._dynamo"}} & sys.modules.keys()), file=sys.stderr)
+        assert gc.get_freeze_count() > 100_000
+        sys.exit(code)"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "loaded\n"), done.stderr
+    assert json.loads(Path("run/result.json").read_text())["updates"] > 0
 
 
 def test_time_is_up(capsys):

@@ -16,7 +16,7 @@ import pytest
 from sacbbf.cli import run
 from sacbbf.disk import files
 from sacbbf.run.records import JsonLines, RunDirectory, read_lines
-from toys import IDENTITY, SHORT, SMALL
+from toys import IDENTITY, SHORT, SMALL, python_path
 
 pytestmark = pytest.mark.usefixtures("working_directory")
 
@@ -96,7 +96,7 @@ def test_a_stopped_process_leaves_a_whole_run(number, tmp_path):
         "--schedule.warmup",
         "64",
     ]
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent), "OMP_NUM_THREADS": "1"}
+    environment = os.environ | {"PYTHONPATH": python_path(), "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen([*command, *words, *SMALL], env=environment, stderr=subprocess.PIPE, text=True)
     try:
         # Half a dozen metrics: the signal comes in the middle of learning.

@@ -213,6 +213,11 @@ for toy in TOYS:
         gymnasium.register(f"toys/{toy.__name__}-v0", entry_point=f"toys:{toy.__name__}", disable_env_checker=True)
 
 
+def python_path() -> str:
+    """PYTHONPATH for processes that import these toys, and the package from where this process has it."""
+    return os.pathsep.join([str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
 def toy_config(toy: str, steps: int, changes: Changes | None = None, **fields: Any) -> RunConfig:
     """A run of small networks on a toy: `changes` to the agent's settings, `fields` of the run or of `eval`."""
     small: Changes = {"network": {"hidden_dim": 16, "width_scale": 0.25}, "schedule": {"warmup": 64, "n_start": 5}}

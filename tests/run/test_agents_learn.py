@@ -35,7 +35,7 @@ def small_run(agent: str, seed: int = 0, extra: Changes | None = None) -> RunCon
     exploring: Changes = {"acting": {"epsilon_end": 0.1, "epsilon_decay": 200}}
     settings = change(change(config.settings, changes), own.get(agent, exploring))
     settings = change(settings, extra or {})
-    return replace(config, settings=settings, eval=EvalConfig(episodes=40), log_every=1_000)
+    return replace(config, settings=settings, eval=EvalConfig(episodes=40, baselines=False), log_every=1_000)
 
 
 @pytest.mark.parametrize("agent", RUNGS)

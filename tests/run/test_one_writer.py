@@ -17,6 +17,7 @@ from sacbbf.cli import run
 from sacbbf.disk import holder
 from sacbbf.disk.lease import state_folder
 from sacbbf.run.settings import CheckpointConfig, from_toml, to_toml
+from toys import python_path
 
 pytestmark = pytest.mark.usefixtures("hurried")
 
@@ -46,7 +47,7 @@ class Child:
         config.write_text(to_toml(short_config()))
         self.process = subprocess.Popen(
             [sys.executable, "-c", WAITING, str(config), str(folder / "run"), point, str(count)],
-            env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[1]), "OMP_NUM_THREADS": "1"},
+            env=os.environ | {"PYTHONPATH": python_path(), "OMP_NUM_THREADS": "1"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -21,6 +21,7 @@ from rich.console import Console
 from sacbbf.disk.lease import Busy
 from sacbbf.errors import RunFailed, UsageError
 from sacbbf.machine.allocator import keep_freed_pages, prefer_huge_pages
+from sacbbf.machine.collector import spare_imports
 from sacbbf.run.train import train
 from sacbbf.sweep.directory import SweepDirectory
 from sacbbf.sweep.spec import Cell, Spec, configuration
@@ -59,6 +60,7 @@ def run_cell(directory: SweepDirectory, spec: Spec, cell: Cell, console: Console
 def work_on(path: Path, name: str) -> Outcome:
     """Work on a cell of the sweep that lies at a path, and append what is printed to its log."""
     keep_freed_pages()
+    spare_imports()
     directory = SweepDirectory(path)
     spec = directory.read()
     cell = find_cell(spec, name)
