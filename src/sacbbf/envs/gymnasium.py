@@ -12,7 +12,8 @@ from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec as EnvRecord
 
 from sacbbf.envs.base import Clock, EnvError, EnvSpec, Kind, Pixels, check_at_least, check_seed
-from sacbbf.types import Frame, Step
+from sacbbf.envs.masks import Masks
+from sacbbf.types import BoolArray, Frame, Step
 
 AnyEnv = gymnasium.Env[Any, Any]
 
@@ -95,23 +96,31 @@ class GymnasiumEnvironment:
             max_steps=min((limit for limit in (max_steps, own_limit) if limit is not None), default=None),
         )
         self._clock = Clock(self._spec)
+        self._masks = Masks(env, name, int(actions.n))
 
     @property
     def spec(self) -> EnvSpec:
         """What a learner must know of this environment."""
         return self._spec
 
+    @property
+    def mask(self) -> BoolArray | None:
+        """The legal actions (A,) of the state last returned; None if the environment does not tell them."""
+        return self._masks.current
+
     def reset(self, seed: int) -> Frame:
         """Begin the episode of `seed`; its first frame, of the spec's shape."""
-        observation, _ = self._env.reset(seed=check_seed(seed))
+        observation, info = self._env.reset(seed=check_seed(seed))
         self._clock.start()
+        self._masks.read(info, over=False)
         return self._convert(observation)
 
     def step(self, action: int) -> Step:
         """Take action number `action`, counted from 0 wherever the environment's own count starts."""
         action = self._clock.check(action) + self._first_action
-        observation, reward, terminated, cut, _ = self._env.step(action)
+        observation, reward, terminated, cut, info = self._env.step(action)
         truncated = self._clock.tick(bool(terminated), bool(cut))
+        self._masks.read(info, over=bool(terminated) or truncated)
         return Step(self._convert(observation), float(reward), bool(terminated), truncated, life_lost=False)
 
     def render(self) -> Pixels:
