@@ -184,6 +184,7 @@ class Dictionary(Favourite):
 class Lives:
     """Two lives: the first is lost at step 3 of an episode, the game at step 6. Frames count the steps."""
 
+    mask = None
     spec = EnvSpec("Lives", "vector", (1,), np.dtype(np.float32), 2, ("a", "b"), stack=3)
 
     def reset(self, seed: int) -> np.ndarray:

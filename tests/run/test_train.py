@@ -209,7 +209,7 @@ def test_an_interrupt_saves_what_was_learned(number, tmp_path, monkeypatch):
 def test_an_interrupt_during_a_long_evaluation_episode_ends_it(tmp_path, monkeypatch):
     calls = []
 
-    def logits(self, states):
+    def logits(self, states, masks=None):
         calls.append(1)
         if len(calls) == 10:
             os.kill(os.getpid(), signal.SIGINT)
@@ -222,7 +222,7 @@ def test_an_interrupt_during_a_long_evaluation_episode_ends_it(tmp_path, monkeyp
 
 
 def test_an_interrupt_during_the_final_evaluation_leaves_a_result_without_score(tmp_path, monkeypatch):
-    def logits(self, states):
+    def logits(self, states, masks=None):
         os.kill(os.getpid(), signal.SIGINT)
         return np.zeros((len(states), 4), np.float32)
 

@@ -46,7 +46,7 @@ def compute(
 ) -> tuple[torch.Tensor, Terms]:
     """Return the loss to minimise and what it was made of, from `obs` (2, B, ...): s_t and s_{t+n}.
 
-    `share` of log A is the entropy that the temperature aims at, with masks that of the log of the state's legal actions.
+    `share` of log A is the entropy that the temperature aims at; with masks, A counts the state's legal actions.
     """
     obs_t, obs_n = obs  # (B, ...) each
     alpha = online.log_alpha.exp()  # ()
