@@ -56,6 +56,8 @@ def write_counters(replay: Replay, arrays: Arrays, counters: dict[str, Any]) -> 
     kind = (found if found > used else used,), np.dtype(np.float64)
     check_kinds(arrays, {} if tree is None else {"priorities": kind})
     if tree is not None:
+        if arrays["priorities"][used:].any():
+            raise ValueError(f"priorities: {found} of them for {used} steps")
         leaves = np.zeros(replay.ring.capacity)
         leaves[:used] = arrays["priorities"][:used]
         tree.set_all(leaves)
