@@ -150,8 +150,9 @@ def test_a_lost_life_ends_learning_but_not_the_episode(monkeypatch):
         acted.append(training.state.tolist())
         return act()
 
-    def noted_add(frame, action, reward, terminated, truncated, life_lost):
+    def noted_add(frame, action, reward, terminated, truncated, life_lost, mask):
         added.append((frame.tolist(), terminated, truncated, life_lost))
+        assert mask is None
         add(frame, action, reward, terminated, truncated, life_lost)
 
     monkeypatch.setattr(training, "_act", noted_act)
