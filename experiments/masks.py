@@ -1,6 +1,6 @@
 """Action masks, checked: no illegal action in 100,000 steps, and learning beside the same game without masks.
 
-    python experiments/masks.py [--steps 8000] [--seeds 0 1 2] [--check 100000]
+    python experiments/masks.py [--steps 3000] [--seeds 0 1 2] [--check 100000]
 
 TicTacToe of examples/masked_environment.py, against chance. With masks, agents learn, play between by all ways to
 choose an action, and at last as often as `--check` steps in all take; an illegal action is an error. Without them, an
@@ -137,7 +137,7 @@ def check(agent: SACBBF, wanted: int) -> None:
 def main() -> None:
     """Compare, check, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=8_000)
+    parser.add_argument("--steps", type=int, default=3_000)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--check", type=int, default=100_000)
     args = parser.parse_args()
