@@ -150,9 +150,9 @@ def test_threads_can_be_set_and_are_given_back(monkeypatch):
     agent, seen, before = make(settings=SETTINGS | {"threads": 2}), [], torch.get_num_threads()
     logits = NetworkPolicy.logits
 
-    def noted(self, states):
+    def noted(self, states, masks=None):
         seen.append(torch.get_num_threads())
-        return logits(self, states)
+        return logits(self, states, masks)
 
     monkeypatch.setattr(NetworkPolicy, "logits", noted)
     agent.predict(np.eye(5, dtype=np.float32))

@@ -53,9 +53,9 @@ def test_evaluate_depends_on_the_seed_and_not_on_the_number_of_environments(fini
 def test_evaluate_plays_by_the_critic_on_request(finished_run, monkeypatch):
     seen, logits = set(), NetworkPolicy.logits
 
-    def noted(self, states):
+    def noted(self, states, masks=None):
         seen.add(self.by_critic)
-        return logits(self, states)
+        return logits(self, states, masks)
 
     monkeypatch.setattr(NetworkPolicy, "logits", noted)
     for words, by_critic in ([], False), (["--critic"], True):
@@ -69,9 +69,9 @@ def test_evaluate_uses_as_many_threads_as_the_run(finished_run, monkeypatch):
     path.write_text(path.read_text().replace("threads = 1", "threads = 2"))
     before, seen, logits = torch.get_num_threads(), [], NetworkPolicy.logits
 
-    def noted(self, states):
+    def noted(self, states, masks=None):
         seen.append(torch.get_num_threads())
-        return logits(self, states)
+        return logits(self, states, masks)
 
     monkeypatch.setattr(NetworkPolicy, "logits", noted)
     assert run(["evaluate", "copy", "--episodes", "1"]) == 0

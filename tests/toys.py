@@ -172,6 +172,47 @@ class Drawn(Identity):
         return picture
 
 
+class Choosy(Identity):
+    """Identity with the symbol and some other actions legal, often but one; `action_masks()` tells, the rest raise.
+
+    Over after eight steps, in a state without a legal action.
+    """
+
+    def begin(self) -> None:
+        super().begin()
+        self.legal = self.np_random.random(5) < 0.4
+        self.legal[self.symbol] = True
+
+    def act(self, action: int) -> tuple[float, bool]:
+        if not self.legal[action]:
+            raise RuntimeError(f"{action} is illegal")
+        reward, _ = super().act(action)
+        if self.taken >= 8:
+            self.legal[:] = False
+        return reward, self.taken >= 8
+
+    def action_masks(self) -> Any:
+        return self.legal
+
+
+class Told(gymnasium.Wrapper):
+    """Choosy, which tells by `info` instead; nothing when it is over."""
+
+    def __init__(self) -> None:
+        super().__init__(Choosy())
+
+    def reset(self, **words: Any) -> tuple[Any, dict[str, Any]]:
+        observation, _ = self.env.reset(**words)
+        return observation, {"action_mask": self.unwrapped.legal.astype(np.int8)}
+
+    def step(self, action: int) -> Any:
+        *rest, over, truncated, _ = self.env.step(action)
+        return *rest, over, truncated, {} if over else {"action_mask": self.unwrapped.legal.astype(np.int8)}
+
+    def has_wrapper_attr(self, name: str) -> bool:
+        return name != "action_masks" and super().has_wrapper_attr(name)
+
+
 class Dictionary(Favourite):
     """Observations that are no array."""
 
@@ -184,6 +225,7 @@ class Dictionary(Favourite):
 class Lives:
     """Two lives: the first is lost at step 3 of an episode, the game at step 6. Frames count the steps."""
 
+    mask = None
     spec = EnvSpec("Lives", "vector", (1,), np.dtype(np.float32), 2, ("a", "b"), stack=3)
 
     def reset(self, seed: int) -> np.ndarray:
@@ -207,7 +249,7 @@ IDENTITY = "toys/Identity-v0"
 SMALL = ["--network.hidden-dim", "16", "--network.width-scale", "0.25", "--schedule.n-start", "5"]
 SHORT = ["--eval.episodes", "3", "--eval.no-baselines", "--quiet", *SMALL]
 
-TOYS = (Identity, Corridor, Catch, Favourite, Alternate, Jackpot, Endless, Noisy, Drawn, Dictionary)
+TOYS = (Identity, Corridor, Catch, Favourite, Alternate, Jackpot, Endless, Noisy, Drawn, Choosy, Told, Dictionary)
 for toy in TOYS:
     if f"toys/{toy.__name__}-v0" not in gymnasium.registry:
         gymnasium.register(f"toys/{toy.__name__}-v0", entry_point=f"toys:{toy.__name__}", disable_env_checker=True)

@@ -29,11 +29,11 @@ from sacbbf.envs.stack import state_shape
 from sacbbf.envs.states import StateEnv
 from sacbbf.errors import UsageError
 from sacbbf.networks import Network
-from sacbbf.policy import NetworkPolicy, choose
+from sacbbf.policy import NetworkPolicy, choose_each, masks_for
 from sacbbf.run.display import Display
 from sacbbf.run.evaluate import ROWS, evaluate, plan_of, summarise
 from sacbbf.run.loop import Training
-from sacbbf.run.policy_file import load_policy, policy_bytes
+from sacbbf.run.policy_file import load_policy, policy_bytes, read_layout
 from sacbbf.run.records import RunDirectory
 from sacbbf.run.settings import (
     RunConfig,
@@ -117,6 +117,7 @@ class Agent:
         self.metrics: dict[str, float] = {}
         self._training: Training | None = None
         self._loaded: Network | None = None
+        self._loaded_masked = False
         self._generator = numpy_generator(seed, "predict")
 
     # --- learning -----------------------------------------------------------------------------------------------
@@ -201,22 +202,33 @@ class Agent:
         state: Any = None,
         episode_start: npt.NDArray[Any] | None = None,
         deterministic: bool = False,
+        action_masks: npt.ArrayLike | None = None,
     ) -> tuple[npt.NDArray[np.int64], Any]:
         """Return actions for one state (stack * C, H, W) or a batch of them, and `state` as it was.
 
         States are what `make_env` of this agent shows. Actions are drawn from the policy, or the most likely ones if
-        `deterministic`. The signature is Stable-Baselines3's; there is no recurrent state.
+        `deterministic`. `action_masks` (A,), or (N, A) for a batch, are true for the legal actions; they must be given
+        where the environment has illegal ones. The signature is Stable-Baselines3's; there is no recurrent state.
         """
         shape = self._obs_shape
         states = np.asarray(observation)
         if states.shape[-len(shape) :] != shape or states.ndim - len(shape) not in (0, 1):
             raise UsageError(f"observation has shape {states.shape}: must be {shape}, or a batch of such")
         batch = states.reshape(-1, *shape).astype(self.spec.frame_dtype, copy=False)
+        network = self.network
+        masks = masks_for(len(batch), self.spec.num_actions, action_masks, self.masked)
         with torch_set_up(self.config):
-            logits = NetworkPolicy(self.network, torch.device(self.config.device), ROWS).logits(batch)
+            logits = NetworkPolicy(network, torch.device(self.config.device), ROWS).logits(batch, masks)
         epsilon = 0.0 if deterministic else self.config.settings.acting.epsilon_eval
-        actions = np.array([choose(row, self._generator, deterministic, epsilon) for row in logits], np.int64)
+        actions = choose_each(logits, self._generator, deterministic, epsilon, masks)
         return (actions[0:1].reshape(()) if states.ndim == len(shape) else actions), state
+
+    @property
+    def masked(self) -> bool:
+        """Whether the environment has illegal actions, which come with every state."""
+        if self._loaded is not None:
+            return self._loaded_masked
+        return self._prepare(None).mask is not None
 
     @property
     def _obs_shape(self) -> tuple[int, ...]:
@@ -248,7 +260,8 @@ class Agent:
         if folder.holds_run:
             raise UsageError(f"{folder.path} holds a run, whose policy would be lost; choose a new directory")
         folder.prepare()
-        content = policy_bytes(self.network, self.config.settings.network, self._obs_shape)
+        network = self.network
+        content = policy_bytes(network, self.config.settings.network, self._obs_shape, masked=self.masked)
         write_atomically(folder.policy, content)
         write_atomically(folder.config, to_toml(self.config).encode())
         return folder.path
@@ -264,6 +277,7 @@ class Agent:
             raise UsageError(f"{path} holds the agent {config.agent!r}: must be {wanted}")
         agent = kind.__new__(kind)
         agent._take(config, load_policy(folder.policy, torch.device(config.device)))
+        agent._loaded_masked = read_layout(folder.policy).masked
         return agent
 
     def _take(self, config: RunConfig, network: Network) -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from sacbbf.envs.base import check_mask
+from sacbbf.errors import UsageError
 from sacbbf.learner.augment import to_float
 from sacbbf.learner.losses import expected_value, support
 from sacbbf.learner.noise import Noise
 from sacbbf.networks import Network, TwinNetwork
 from sacbbf.networks.modes import evaluating
-from sacbbf.types import Frame
+from sacbbf.types import BoolArray, Frame, IntArray
 
 Logits = npt.NDArray[np.float32]
 
@@ -21,8 +24,11 @@ Logits = npt.NDArray[np.float32]
 class Policy(Protocol):
     """Anything that rates actions in states."""
 
-    def logits(self, states: Frame) -> Logits:
-        """Logits (N, A) of the actions in stored-dtype states (N, stack * C, ...)."""
+    def logits(self, states: Frame, masks: BoolArray | None = None) -> Logits:
+        """Logits (N, A) of the actions in stored-dtype states (N, stack * C, ...).
+
+        Where masks (N, A) tell the legal actions, those of all others are minus infinity.
+        """
         ...
 
 
@@ -44,7 +50,7 @@ class NetworkPolicy:
     ) -> None:
         """Act by a network; noisy layers draw from `noise` for each call, or are quiet without it.
 
-        Without a policy branch, or if `by_critic`, all the probability is on the action with the largest Q.
+        Without a policy branch, or if `by_critic`, all the probability is on the legal action with the largest Q.
         """
         self.network = network
         self.by_critic = by_critic or network.policy_head is None
@@ -53,24 +59,26 @@ class NetworkPolicy:
         self.noise = noise
 
     @torch.inference_mode()
-    def logits(self, states: Frame) -> Logits:
-        """Logits (N, A), from the encoder and one branch alone."""
+    def logits(self, states: Frame, masks: BoolArray | None = None) -> Logits:
+        """Logits (N, A), from the encoder and one branch alone; of illegal actions minus infinity."""
         self.network.set_noise(None if self.noise is None else self.network.draw_noise(self.noise.normal))
         with evaluating(self.network):
-            starts = range(0, len(states), self.rows)
-            return np.concatenate([self._padded_logits(states[start : start + self.rows]) for start in starts])
+            parts = [slice(start, start + self.rows) for start in range(0, len(states), self.rows)]
+            return np.concatenate(
+                [self._padded_logits(states[part], None if masks is None else masks[part]) for part in parts]
+            )
 
-    def _padded_logits(self, states: Frame) -> Logits:
+    def _padded_logits(self, states: Frame, masks: BoolArray | None) -> Logits:
         """Logits (N, A) of at most `rows` states, computed as `rows` of them."""
         padded = np.zeros((self.rows, *states.shape[1:]), states.dtype)
         padded[: len(states)] = states
         obs = to_float(torch.from_numpy(padded).to(self.device))
+        rated = (rate if self.by_critic else act)(self.network, obs)[: len(states)]  # (N, A)
+        if masks is not None:
+            rated = rated.masked_fill(~torch.from_numpy(masks).to(self.device), -torch.inf)
         if self.by_critic:
-            q_values = rate(self.network, obs)
-            logits = torch.where(q_values == q_values.amax(1, keepdim=True), 0.0, -torch.inf)
-        else:
-            logits = act(self.network, obs)
-        found: Logits = logits[: len(states)].float().cpu().numpy()
+            rated = torch.where(rated == rated.amax(1, keepdim=True), 0.0, -torch.inf)
+        found: Logits = rated.float().cpu().numpy()
         return found
 
 
@@ -90,16 +98,24 @@ def rate(network: Network, obs: torch.Tensor) -> torch.Tensor:
 
 
 class FixedPolicy:
-    """The same action probabilities in every state: chance, a constant action, or a blind mix."""
+    """The same action probabilities in every state: chance, a constant action, or a blind mix.
+
+    Of illegal actions they are zero, the others' in proportion; where nothing is left, all legal actions are as likely.
+    """
 
     def __init__(self, probabilities: npt.ArrayLike) -> None:
         self.probabilities = np.asarray(probabilities, np.float64)
         with np.errstate(divide="ignore"):
             self._logits: npt.NDArray[Any] = np.log(self.probabilities).astype(np.float32)
 
-    def logits(self, states: Frame) -> Logits:
-        """Log-probabilities (N, A), the same in every row."""
-        return np.broadcast_to(self._logits, (len(states), len(self._logits)))
+    def logits(self, states: Frame, masks: BoolArray | None = None) -> Logits:
+        """Log-probabilities (N, A) up to a constant, the same in every row but for illegal actions."""
+        rows: Logits = np.broadcast_to(self._logits, (len(states), len(self._logits)))
+        if masks is None:
+            return rows
+        nothing_left = np.isneginf(rows).all(axis=1, where=masks, keepdims=True)
+        found: Logits = np.where(masks, np.where(nothing_left, np.float32(0.0), rows), np.float32(-np.inf))
+        return found
 
 
 def uniform_policy(num_actions: int) -> FixedPolicy:
@@ -107,10 +123,52 @@ def uniform_policy(num_actions: int) -> FixedPolicy:
     return FixedPolicy(np.full(num_actions, 1.0 / num_actions))
 
 
-def choose(logits: Logits, generator: np.random.Generator, greedy: bool = False, epsilon: float = 0.0) -> int:
-    """Draw an action from logits (A,), or take the most likely one; with probability `epsilon` any one."""
+def choose(
+    logits: Logits,
+    generator: np.random.Generator,
+    greedy: bool = False,
+    epsilon: float = 0.0,
+    mask: BoolArray | None = None,
+) -> int:
+    """Draw an action from logits (A,), or take the most likely one; with probability `epsilon` any legal one.
+
+    `mask` (A,) are the legal actions; the logits of others are minus infinity already.
+    """
     if epsilon > 0.0 and generator.random() < epsilon:
-        return int(generator.integers(len(logits)))
+        return any_action(len(logits), generator, mask)
     if greedy:
         return int(np.argmax(logits))
     return int(np.argmax(logits + generator.gumbel(size=logits.shape)))
+
+
+def choose_each(
+    logits: Logits, generator: np.random.Generator, greedy: bool, epsilon: float, masks: BoolArray | None
+) -> IntArray:
+    """Actions (N,) by `choose`, one for each row of logits (N, A)."""
+    legal: Iterable[BoolArray | None] = [None] * len(logits) if masks is None else masks
+    rows = zip(logits, legal, strict=True)
+    return np.array([choose(row, generator, greedy, epsilon, mask) for row, mask in rows], np.int64)
+
+
+def any_action(num_actions: int, generator: np.random.Generator, mask: BoolArray | None = None) -> int:
+    """Draw an action, each legal one as likely as the others."""
+    if mask is None:
+        return int(generator.integers(num_actions))
+    legal = np.flatnonzero(mask)
+    return int(legal[generator.integers(len(legal))])
+
+
+def masks_for(states: int, num_actions: int, given: npt.ArrayLike | None, wanted: bool) -> BoolArray | None:
+    """Masks (N, A) from what a caller gave for N states, (A,) if it is one; UsageError if they are wanted and lacking.
+
+    `wanted`: whether the environment has illegal actions. Masks are heeded where it has none, too.
+    """
+    if given is None:
+        if wanted:
+            raise UsageError(
+                "action_masks is not given: this agent's environment has illegal actions; give the legal ones of each "
+                'state, which come with it as info["action_mask"] or by the environment\'s action_masks()'
+            )
+        return None
+    shape = (num_actions,) if states == 1 and np.ndim(given) == 1 else (states, num_actions)
+    return check_mask(given, shape, "action_masks").reshape(states, num_actions)

@@ -67,3 +67,5 @@ class Batch:
     weights: torch.Tensor  # (B,) float32: importance weights, at most 1
     bootstrap_step: int  # steps from s_t to the bootstrap state: n (one less in released behaviour)
     indices: IntArray  # (B,) step numbers t, for writing priorities back
+    mask_t: torch.Tensor | None = None  # (B, A) bool: the legal actions at s_t; None: all of them, in every state
+    mask_n: torch.Tensor | None = None  # (B, A) bool: those at the bootstrap state, row k + 1 of `states`

@@ -16,6 +16,7 @@ from sacbbf.agents.ladder import LearnerName
 from sacbbf.errors import UsageError
 from sacbbf.learner.learner import Learner
 from sacbbf.run import settings
+from sacbbf.types import Batch
 
 COMPILED = {"compute": {"compile": True}}
 AGENTS: list[LearnerName] = ["sac-bbf", "spr", "drq-eps", "sac-discrete"]  # a policy; noisy and greedy; scalar; twin
@@ -38,8 +39,8 @@ def pair(agent: LearnerName, changes=None) -> tuple[Learner, Learner]:
     return small_learner(agent, changes), small_learner(agent, {**changes, **COMPILED})
 
 
-def assert_same_update(plain: Learner, compiled: Learner) -> None:
-    batch = small_batch(plain)
+def assert_same_update(plain: Learner, compiled: Learner, batch: Batch | None = None) -> None:
+    batch = batch or small_batch(plain)
     wanted, found = plain.compute(batch, 0.1), compiled.compute(batch, 0.1)
     assert found[0].item() == pytest.approx(wanted[0].item(), rel=1e-5)
     for field in fields(wanted[1]):

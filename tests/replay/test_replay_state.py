@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from replay_oracle import Oracle, assert_same, episodes, feed, frame_of, pair
 
 from sacbbf.replay import Replay
-from sacbbf.replay.state import COLUMNS, read_counters, read_rows, row_bytes, write_counters, write_rows
+from sacbbf.replay.state import read_counters, read_rows, row_bytes, write_counters, write_rows
+from sacbbf.replay.storage import COLUMNS
 from sacbbf.replay.sum_tree import SumTree
 
 EVENTS = "...T....C..L.....B" * 3 + "...."  # 58 steps

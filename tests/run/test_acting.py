@@ -64,9 +64,9 @@ def test_an_epsilon_of_zero_draws_nothing():
 def test_epsilon_falls_after_the_warm_up(monkeypatch):
     seen = []
 
-    def noting(logits, generator, greedy=False, epsilon=0.0):
+    def noting(logits, generator, greedy=False, epsilon=0.0, mask=None):
         seen.append(epsilon)
-        return choose(logits, generator, greedy, epsilon)
+        return choose(logits, generator, greedy, epsilon, mask)
 
     monkeypatch.setattr(loop, "choose", noting)
     changes = {"acting": {"epsilon_start": 1.0, "epsilon_end": 0.2, "epsilon_decay": 4}}
@@ -121,8 +121,8 @@ def test_the_network_that_acts_is_evaluated_and_saved(agent, network, plans, tmp
     made = []
 
     class Noted(Training):
-        def __init__(self, config):
-            super().__init__(config)
+        def __init__(self, config, **others):
+            super().__init__(config, **others)
             made.append(self)
 
     monkeypatch.setattr(train_module, "Training", Noted)

@@ -12,7 +12,7 @@ from resuming import crash_test, flip, manifests, short_config, train_telling
 
 from sacbbf.disk.arrays import pack, unpack
 from sacbbf.disk.lease import state_folder
-from sacbbf.replay.state import COLUMNS
+from sacbbf.replay.storage import COLUMNS
 from sacbbf.run.checkpoint import encode, manifest_name
 
 

@@ -105,7 +105,7 @@ def test_an_environment_without_an_episode_drops_out():
     sizes = []
 
     class Watched:
-        def logits(self, states):
+        def logits(self, states, masks=None):
             sizes.append(len(states))
             return uniform_policy(3).logits(states)
 
@@ -128,7 +128,7 @@ def test_greedy_play_takes_the_most_likely_actions(grid_policy):
         step = env.step
 
         class Watched:
-            def logits(self, states, seen=most_likely):
+            def logits(self, states, masks=None, seen=most_likely):
                 logits = grid_policy.logits(states)
                 seen.append(int(logits[0].argmax()))
                 return logits
@@ -148,7 +148,7 @@ def test_the_stack_is_zeroed_at_a_lost_life_and_the_episode_goes_on():
     states = []
 
     class Watched:
-        def logits(self, batch):
+        def logits(self, batch, masks=None):
             states.append(batch[0].tolist())
             return uniform_policy(2).logits(batch)
 
@@ -179,7 +179,7 @@ def test_states_reach_the_policy_as_they_are_stored():
     kinds = set()
 
     class Watched:
-        def logits(self, states):
+        def logits(self, states, masks=None):
             kinds.add((states.dtype, states.shape[1:]))
             return uniform_policy(3).logits(states)
 

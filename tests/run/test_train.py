@@ -150,8 +150,9 @@ def test_a_lost_life_ends_learning_but_not_the_episode(monkeypatch):
         acted.append(training.state.tolist())
         return act()
 
-    def noted_add(frame, action, reward, terminated, truncated, life_lost):
+    def noted_add(frame, action, reward, terminated, truncated, life_lost, mask):
         added.append((frame.tolist(), terminated, truncated, life_lost))
+        assert mask is None
         add(frame, action, reward, terminated, truncated, life_lost)
 
     monkeypatch.setattr(training, "_act", noted_act)
@@ -209,7 +210,7 @@ def test_an_interrupt_saves_what_was_learned(number, tmp_path, monkeypatch):
 def test_an_interrupt_during_a_long_evaluation_episode_ends_it(tmp_path, monkeypatch):
     calls = []
 
-    def logits(self, states):
+    def logits(self, states, masks=None):
         calls.append(1)
         if len(calls) == 10:
             os.kill(os.getpid(), signal.SIGINT)
@@ -222,7 +223,7 @@ def test_an_interrupt_during_a_long_evaluation_episode_ends_it(tmp_path, monkeyp
 
 
 def test_an_interrupt_during_the_final_evaluation_leaves_a_result_without_score(tmp_path, monkeypatch):
-    def logits(self, states):
+    def logits(self, states, masks=None):
         os.kill(os.getpid(), signal.SIGINT)
         return np.zeros((len(states), 4), np.float32)
 

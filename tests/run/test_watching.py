@@ -70,9 +70,9 @@ def test_moments_hold_policy_and_value_of_what_is_seen(config, network, judge):
 def test_the_policy_is_computed_once_for_each_state(config, judge, monkeypatch):
     calls, logits = [], NetworkPolicy.logits
 
-    def counted(self, states):
+    def counted(self, states, masks=None):
         calls.append(len(states))
-        return logits(self, states)
+        return logits(self, states, masks)
 
     monkeypatch.setattr(NetworkPolicy, "logits", counted)
     *moments, _ = play(judge, pictured(config), Plan(1, config.seed, config.stack))

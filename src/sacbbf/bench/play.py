@@ -11,7 +11,7 @@ from sacbbf.bench.speed import Subject
 from sacbbf.envs.make import EnvSettings, make_env
 from sacbbf.policy import Logits, NetworkPolicy, Policy
 from sacbbf.run.evaluate import ROWS, Plan, evaluate
-from sacbbf.types import Frame
+from sacbbf.types import BoolArray, Frame
 
 STEPS = 1_500  # environment steps to time
 EPISODES = 8  # of the evaluation, cut off after a set number of steps
@@ -55,6 +55,7 @@ class FirstActions:
     policy: Policy
     num_actions: int
 
-    def logits(self, states: Frame) -> Logits:
+    def logits(self, states: Frame, masks: BoolArray | None = None) -> Logits:
         """Logits (N, num_actions) of the environment's own actions."""
-        return self.policy.logits(states)[:, : self.num_actions]
+        own = self.policy.logits(states)[:, : self.num_actions]
+        return own if masks is None else np.where(masks, own, -np.inf)

@@ -14,7 +14,7 @@ from rich.console import Console
 from sacbbf.disk.files import write_atomically
 from sacbbf.envs.stack import state_shape
 from sacbbf.errors import UsageError
-from sacbbf.run.policy_file import load_policy
+from sacbbf.run.policy_file import load_policy, read_layout
 from sacbbf.run.records import RunDirectory
 from sacbbf.run.settings import from_toml, read_spec
 from sacbbf.run.sharing import onnx_bytes, write_hub_folder
@@ -27,7 +27,10 @@ class ExportArgs:
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """A run directory, or a folder that an agent was saved in."""
     onnx: Path | None = None
-    """Write ONNX: `states` (batch, stack * C, H, W) of the environment's own type in, `logits` (batch, A) out."""
+    """Write ONNX: `states` (batch, stack * C, H, W) of the environment's own type in, `logits` (batch, A) out.
+
+    Where the environment has illegal actions, `masks` (batch, A), true for the legal ones, go in too.
+    """
     hub: Path | None = None
     """Write a folder ready for the Hub: weights, configuration, model card, score, and the video if there is one."""
 
@@ -44,7 +47,8 @@ def main(argv: Sequence[str]) -> int:
         spec = read_spec(config.env, config.environment)
         network = load_policy(run.policy, torch.device("cpu"))
         dtype = torch.from_numpy(spec.frame_dtype.type(0)[None]).dtype
-        write_atomically(args.onnx, onnx_bytes(network, state_shape(spec.frame_shape, config.stack), dtype))
+        masked = read_layout(run.policy).masked
+        write_atomically(args.onnx, onnx_bytes(network, state_shape(spec.frame_shape, config.stack), dtype, masked))
         console.print(f"onnx {args.onnx}", highlight=False)
     if args.hub is not None:
         files = write_hub_folder(run, args.hub)

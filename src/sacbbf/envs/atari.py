@@ -49,6 +49,8 @@ def _rom_path(game: str) -> Path:
 class AtariEnvironment:
     """One Atari game: grey frames of (1, size, size) uint8, raw rewards, lost lives reported apart."""
 
+    mask = None  # every action is always legal
+
     def __init__(self, game: str, settings: AtariSettings | None = None) -> None:
         self._settings = settings or AtariSettings()
         self._rom = _rom_path(game)

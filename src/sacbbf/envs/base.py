@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sacbbf.errors import UsageError
-from sacbbf.types import Frame, Step
+from sacbbf.types import BoolArray, Frame, Step
 
 Kind = Literal["image", "grid", "vector"]
 Pixels = npt.NDArray[np.uint8]
@@ -58,6 +58,14 @@ class Environment(Protocol):
         """What a learner must know of this environment."""
         ...
 
+    @property
+    def mask(self) -> BoolArray | None:
+        """The legal actions (A,) of the state last returned, at least one unless the episode is over.
+
+        None in every state where the environment knows no illegal actions.
+        """
+        ...
+
     def reset(self, seed: int) -> Frame:
         """Begin the episode that belongs to `seed` and return its first frame, of the spec's shape."""
         ...
@@ -96,6 +104,19 @@ def check_seed(seed: int) -> int:
     if not _is_whole(seed) or not 0 <= seed < 2**32:
         raise EnvError(f"an episode's seed must be an integer in [0, 2**32), got {seed!r}")
     return int(seed)
+
+
+def check_mask(mask: object, shape: tuple[int, ...], source: str) -> BoolArray:
+    """A copy of a mask of the legal actions (..., A); EnvError unless each state has one, of 0 and 1 alone."""
+    found = np.asarray(mask)
+    if found.shape != shape:
+        raise EnvError(f"{source} has shape {found.shape}: must be {shape}, one entry for each action")
+    if found.dtype.kind not in "biuf" or not np.isin(found, (0, 1)).all():
+        raise EnvError(f"{source} holds {found.dtype} of other values than 0 and 1: True stands for a legal action")
+    legal = found.astype(np.bool_)
+    if not legal.any(axis=-1).all():
+        raise EnvError(f"{source} has no legal action in a state in which one must be taken")
+    return legal
 
 
 class Clock:

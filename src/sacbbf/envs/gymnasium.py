@@ -11,8 +11,9 @@ from gymnasium.envs.registration import EnvSpec as EnvRecord
 from sacbbf.envs.actions import Actions
 from sacbbf.envs.base import Clock, EnvError, EnvSpec, MissingExtra, Pixels, check_seed
 from sacbbf.envs.configured import read_kwargs, wrap
+from sacbbf.envs.masks import Masks
 from sacbbf.envs.spaces import view_of
-from sacbbf.types import Frame, Step
+from sacbbf.types import BoolArray, Frame, Step
 
 if TYPE_CHECKING:
     from sacbbf.envs.make import EnvSettings
@@ -110,23 +111,31 @@ class GymnasiumEnvironment:
         )
         settings.refuse_resize(self._spec)
         self._clock = Clock(self._spec)
+        self._masks = Masks(env, name, self._spec.num_actions)
 
     @property
     def spec(self) -> EnvSpec:
         """What a learner must know of this environment."""
         return self._spec
 
+    @property
+    def mask(self) -> BoolArray | None:
+        """The legal actions (A,) of the state last returned; None if the environment does not tell them."""
+        return self._masks.current
+
     def reset(self, seed: int) -> Frame:
         """Begin the episode of `seed`; its first frame, of the spec's shape."""
-        observation, _ = self._env.reset(seed=check_seed(seed))
+        observation, info = self._env.reset(seed=check_seed(seed))
         self._clock.start()
+        self._masks.read(info, over=False)
         return self.frame_of(observation)
 
     def step(self, action: int) -> Step:
         """Take action number `action`, counted from 0 whatever the environment itself takes."""
         raw = self.raw_action(self._clock.check(action))
-        observation, reward, terminated, cut, _ = self._env.step(raw)
+        observation, reward, terminated, cut, info = self._env.step(raw)
         truncated = self._clock.tick(bool(terminated), bool(cut))
+        self._masks.read(info, over=bool(terminated) or truncated)
         return Step(self.frame_of(observation), float(reward), bool(terminated), truncated, life_lost=False)
 
     def raw_action(self, number: int) -> Any:

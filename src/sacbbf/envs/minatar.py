@@ -87,6 +87,8 @@ def _rules(module: str) -> Any:
 class MinAtarEnvironment:
     """One MinAtar game, grids of (C, 10, 10) bool: the same episodes as `minatar.Environment` for a seed."""
 
+    mask = None  # every action is always legal
+
     def __init__(self, name: str, settings: MinAtarSettings | None = None) -> None:
         if name not in NAMES:
             raise UnknownEnvironment(f"{name!r} is not one of MinAtar's games: {', '.join(NAMES)}")

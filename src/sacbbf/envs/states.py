@@ -16,7 +16,7 @@ class StateEnv(gymnasium.Env[npt.NDArray[Any], int]):
     """Whole games with unclipped rewards; observations are stacked frames (stack * C, H, W), or vectors (D,).
 
     Grids of booleans are shown as uint8 of 0 and 1, which more libraries know. `info["life_lost"]` says that a life
-    was lost, which does not end the episode.
+    was lost, which does not end the episode, and `info["action_mask"]` which actions are legal, where some are not.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 - Gymnasium's own form
@@ -37,17 +37,21 @@ class StateEnv(gymnasium.Env[npt.NDArray[Any], int]):
         """Begin an episode; without a seed it is drawn from the last one given."""
         super().reset(seed=seed)
         number = seed if seed is not None else int(self.np_random.integers(2**31 - 1))
-        return self._shown(self.frames.begin(self.env.reset(number))), {}
+        return self._shown(self.frames.begin(self.env.reset(number))), self._legal()
 
     def step(self, action: int) -> tuple[npt.NDArray[Any], float, bool, bool, dict[str, Any]]:
         """Take an action."""
         step = self.env.step(int(action))
         state = self.frames.observe(step)
-        return self._shown(state), step.reward, step.terminated, step.truncated, {"life_lost": step.life_lost}
+        info = {"life_lost": step.life_lost, **({} if step.over else self._legal())}
+        return self._shown(state), step.reward, step.terminated, step.truncated, info
 
     def close(self) -> None:
         """Give the environment back."""
         self.env.close()
+
+    def _legal(self) -> dict[str, Any]:
+        return {} if self.env.mask is None else {"action_mask": self.env.mask}
 
     def _shown(self, state: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return state.astype(self.observation_space.dtype, copy=False)

@@ -9,7 +9,7 @@ import torch
 from sacbbf.types import Batch
 
 
-def check_batch(batch: Batch, obs_shape: tuple[int, ...], spr_steps: int) -> None:
+def check_batch(batch: Batch, obs_shape: tuple[int, ...], spr_steps: int, num_actions: int) -> None:
     """Raise ValueError for shapes and kinds that a silent broadcast or cast would otherwise hide."""
     k, size = spr_steps, batch.return_n.shape[0] if batch.return_n.dim() else 0
     shapes = {
@@ -18,11 +18,17 @@ def check_batch(batch: Batch, obs_shape: tuple[int, ...], spr_steps: int) -> Non
         "same_episode": (k, size),
         **dict.fromkeys(("return_n", "discount_n", "done", "weights"), (size,)),
     }
+    dtypes = {"actions": torch.int64, "done": torch.bool, "return_n": torch.float32}
+    if (batch.mask_t is None) != (batch.mask_n is None):
+        raise ValueError("batch.mask_t, batch.mask_n: got one of them, must be both or none")
+    if batch.mask_t is not None:
+        shapes |= dict.fromkeys(("mask_t", "mask_n"), (size, num_actions))
+        dtypes |= dict.fromkeys(("mask_t", "mask_n"), torch.bool)
     for name, shape in shapes.items():
         tensor = getattr(batch, name)
         if tuple(tensor.shape) != shape:
             raise ValueError(f"batch.{name}: got shape {tuple(tensor.shape)}, must be {shape}")
-    for name, dtype in (("actions", torch.int64), ("done", torch.bool), ("return_n", torch.float32)):
+    for name, dtype in dtypes.items():
         if getattr(batch, name).dtype != dtype:
             raise ValueError(f"batch.{name}: got {getattr(batch, name).dtype}, must be {dtype}")
 
@@ -45,4 +51,6 @@ def split(batch: Batch, parts: int) -> Iterator[Batch]:
             weights=batch.weights[rows],
             bootstrap_step=batch.bootstrap_step,
             indices=batch.indices[rows],
+            mask_t=None if batch.mask_t is None else batch.mask_t[rows],
+            mask_n=None if batch.mask_n is None else batch.mask_n[rows],
         )

@@ -123,7 +123,8 @@ class Learner:
             updates = []
             for batch in split(drawn, group):
                 updates.append(self.update(batch, self.temperature.beta(step), measure and last))
-                self.temperature.follow(updates[-1].terms.entropy, step)
+                terms = updates[-1].terms
+                self.temperature.follow(terms.entropy, step, terms.mask)
             with self.timer("priorities"):
                 priorities = self._write_priorities(replay, drawn.indices, updates)
             if measure and last:
@@ -136,7 +137,7 @@ class Learner:
 
     def update(self, batch: Batch, beta: float | torch.Tensor, measure: bool = True) -> Update:
         """One gradient step on a batch; `measure` adds the gradient norm. `compute` is steps 1 to 6, 7 and 8 follow."""
-        check_batch(batch, self.obs_shape, self.spr_steps)
+        check_batch(batch, self.obs_shape, self.spr_steps, self.num_actions)
         self.optimiser.zero_grad()
         total, terms = self.compute(batch, beta)
         with self.timer("backward"):

@@ -9,6 +9,23 @@ from __future__ import annotations
 import torch
 from torch.nn import functional as F
 
+# The logit of an illegal action. Its probability is exactly 0, and finite: 0 times it is 0 in an entropy, not NaN.
+ILLEGAL = -1e30
+
+
+def mask_illegal(values: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+    """Logits or Q (B, A) with those of illegal actions at ILLEGAL, without gradient; as they are without a mask.
+
+    `mask` (B, A) is true for legal actions, of which each row must have one. Softmax, entropy, draws and argmax of the
+    result are those over the legal actions alone.
+    """
+    return values if mask is None else values.masked_fill(~mask, ILLEGAL)
+
+
+def largest_entropy(mask: torch.Tensor) -> torch.Tensor:
+    """Entropy (B,) in nats of an even choice among the legal actions of a mask (B, A); 0 where there is but one."""
+    return mask.sum(dim=-1).clamp(min=1).to(torch.float32).log()
+
 
 def support(num_atoms: int, v_max: float, device: torch.device) -> torch.Tensor:
     """Atoms of the return distribution (N,), evenly spaced on [-v_max, v_max]; a scalar Q's only atom is 1."""

@@ -11,7 +11,7 @@ import math
 import torch
 from torch.nn import functional as F
 
-from sacbbf.learner.losses import entropy, select, target_value
+from sacbbf.learner.losses import entropy, largest_entropy, mask_illegal, select, target_value
 from sacbbf.learner.terms import Terms
 from sacbbf.networks.layers import to_rows
 from sacbbf.networks.twin_network import TwinNetwork
@@ -34,7 +34,9 @@ def policy_loss(policy_logits: torch.Tensor, q: torch.Tensor, alpha: torch.Tenso
     return -soft_value(q.detach(), policy_logits, alpha.detach())
 
 
-def temperature_loss(log_alpha: torch.Tensor, policy_entropy: torch.Tensor, target_entropy: float) -> torch.Tensor:
+def temperature_loss(
+    log_alpha: torch.Tensor, policy_entropy: torch.Tensor, target_entropy: float | torch.Tensor
+) -> torch.Tensor:
     """alpha (H - target), (B,): descending it raises the temperature where the entropy is below its target."""
     return log_alpha.exp() * (policy_entropy.detach() - target_entropy)
 
@@ -44,21 +46,23 @@ def compute(
 ) -> tuple[torch.Tensor, Terms]:
     """Return the loss to minimise and what it was made of, from `obs` (2, B, ...): s_t and s_{t+n}.
 
-    `share` of log A is the entropy that the temperature aims at.
+    `share` of log A is the entropy that the temperature aims at; with masks, A counts the state's legal actions.
     """
     obs_t, obs_n = obs  # (B, ...) each
     alpha = online.log_alpha.exp()  # ()
     with torch.no_grad():
-        next_logits = online.policy_logits(online.policy_features(online.encode(obs_n)))  # (B, A)
+        next_logits = online.policy_logits(online.policy_features(online.encode(obs_n)))
+        next_logits = mask_illegal(next_logits, batch.mask_n)  # (B, A)
         value = soft_value(target.q_values(obs_n), next_logits, alpha)  # (B,)
         goal = target_value(value, batch.return_n, batch.discount_n, batch.done)  # (B,)
     q = online.q_values(obs_t)  # (2, B, A)
     latent = online.encode(obs_t)
-    logits = online.policy_logits(online.policy_features(latent))  # (B, A)
+    logits = mask_illegal(online.policy_logits(online.policy_features(latent)), batch.mask_t)  # (B, A)
     td = twin_loss(q, batch.actions[0], goal)  # (B,)
     policy = policy_loss(logits, q, alpha)  # (B,)
     spread = entropy(logits)  # (B,)
-    temperature = temperature_loss(online.log_alpha, spread, share * math.log(online.num_actions))
+    largest = math.log(online.num_actions) if batch.mask_t is None else largest_entropy(batch.mask_t)  # () or (B,)
+    temperature = temperature_loss(online.log_alpha, spread, share * largest)
     total = (batch.weights * (td + policy + temperature)).mean()
     lower = q.detach().amin(dim=0)
     terms = Terms(
@@ -81,5 +85,6 @@ def compute(
         weights=batch.weights,
         total=total.detach(),
         temperature=alpha.detach(),
+        mask=batch.mask_t,
     )
     return total, terms

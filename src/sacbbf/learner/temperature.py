@@ -7,6 +7,7 @@ import math
 import torch
 
 from sacbbf.agents.config import ScheduleConfig
+from sacbbf.learner.losses import largest_entropy
 from sacbbf.learner.schedules import entropy_weight, wanted_entropy
 
 LOWEST, HIGHEST = math.log(1e-8), math.log(1e8)  # log beta; a bound on where a wrong reward can drive it
@@ -28,9 +29,18 @@ class Temperature:
         return self.log_beta.exp() if self.learned else entropy_weight(self.schedule, step, self.total_steps)
 
     @torch.no_grad()
-    def follow(self, entropy: torch.Tensor, step: int) -> None:
-        """Raise beta where a batch's entropies (B,), in nats, lie below the mean that is wanted, else lower it."""
+    def follow(self, entropy: torch.Tensor, step: int, mask: torch.Tensor | None = None) -> None:
+        """Raise beta where a batch's entropies (B,), in nats, lie below the mean that is wanted, else lower it.
+
+        With masks (B, A) of the legal actions, what is wanted is a share of the mean of the largest entropies that each
+        state allows; a batch whose states allow but one action each moves nothing.
+        """
         if not self.learned:
             return
-        lacking = wanted_entropy(self.schedule, step, self.total_steps) - entropy.mean() / self.largest_entropy
+        wanted = wanted_entropy(self.schedule, step, self.total_steps)
+        if mask is None:
+            lacking = wanted - entropy.mean() / self.largest_entropy
+        else:
+            largest = largest_entropy(mask).mean()
+            lacking = torch.where(largest > 0, wanted - entropy.mean() / largest, 0.0)
         self.log_beta.add_(self.schedule.entropy_rate * lacking).clamp_(LOWEST, HIGHEST)

@@ -31,6 +31,7 @@ class Terms:
     weights: torch.Tensor  # (B,) importance weights
     total: torch.Tensor  # () weighted mean, what is minimised; an auxiliary loss, which is part of it, sees 0
     temperature: torch.Tensor | None = None  # () of SAC-Discrete
+    mask: torch.Tensor | None = None  # (B, A) the legal actions at s_t; policy logits of others are losses.ILLEGAL
 
     def with_auxiliary(self, loss: torch.Tensor) -> Terms:
         """Return these terms with an auxiliary loss, which must have one value per sample."""
@@ -56,12 +57,13 @@ class Update:
     def metrics(self) -> dict[str, float]:
         """Return losses, entropy, Q and gradient norm as plain numbers. Waits for the device."""
         terms = self.terms
+        q_values = terms.q_values if terms.mask is None else terms.q_values[terms.mask]  # of legal actions
         values = {
             "loss/total": terms.total,
             "loss/td": terms.td.mean(),
             "loss/spr": terms.spr.mean(),
-            "q/mean": terms.q_values.mean(),
-            "q/max": terms.q_values.max(),
+            "q/mean": q_values.mean(),
+            "q/max": q_values.max(),
         }
         if terms.policy_logits is not None:
             values["loss/policy"] = terms.policy.mean()

@@ -73,6 +73,8 @@ def compute(
         # prediction: (V, k, B, H), or None without self-prediction
         q_logits = online.q_logits(q_features[0]).float()  # (B, A, N)
         policy_logits = online.policy_logits(policy_features[0]).float() if policy_features is not None else None
+    if policy_logits is not None:
+        policy_logits = losses.mask_illegal(policy_logits, batch.mask_t)
 
     # 3. TD loss: cross-entropy of the target with the distribution of the action that was taken.
     taken = losses.select(q_logits, action_t)  # (B, N)
@@ -104,6 +106,7 @@ def compute(
         auxiliary=torch.zeros_like(td),
         weights=batch.weights,
         total=torch.zeros_like(td[0]),
+        mask=batch.mask_t,
     )
     if online.auxiliary is not None:
         terms = terms.with_auxiliary(online.auxiliary(terms, batch))
@@ -143,7 +146,8 @@ def make_goal(
         latent_n = online.encode(obs_n) if loss.backup != "greedy" or loss.double else None
         logits_n, q_online = None, None
         if latent_n is not None and loss.backup != "greedy":
-            logits_n = online.policy_logits(online.policy_features(latent_n)).float()  # (B, A)
+            logits_n = online.policy_logits(online.policy_features(latent_n)).float()
+            logits_n = losses.mask_illegal(logits_n, batch.mask_n)  # (B, A)
         elif latent_n is not None:
             q_online = online.q_logits(online.q_features(latent_n)).float()  # (B, A, N)
     projection = torch.stack([each[:steps] for each in projections]).float() if steps > 0 else None  # (V, k, B, H)
@@ -152,7 +156,7 @@ def make_goal(
     action = None
     if logits_n is None:  # BBF: argmax_a Q
         chooser = losses.expected_value(q_target if q_online is None else q_online, atoms)
-        bootstrap = losses.backup_greedy(values, chooser)  # (B, N)
+        bootstrap = losses.backup_greedy(values, losses.mask_illegal(chooser, batch.mask_n))  # (B, N)
     elif draws.next_action is None:
         bootstrap = losses.backup_expected(values, logits_n)
     else:

@@ -23,7 +23,7 @@ from sacbbf.replay.n_step import (
     state_offsets,
     step_offsets,
 )
-from sacbbf.replay.storage import Ring, check_frame_dtype, check_sizes, check_step
+from sacbbf.replay.storage import Ring, check_frame_dtype, check_legal, check_sizes, check_step
 from sacbbf.replay.sum_tree import SumTree, check_priorities
 from sacbbf.types import Batch, BoolArray, FloatArray, Frame, IntArray
 
@@ -50,11 +50,12 @@ class Replay:
         behaviour: Behaviour = PAPER,
         device: torch.device | str = "cpu",
         storage_device: torch.device | str = "cpu",
+        mask_size: int = 0,
     ) -> None:
         """Keeps `capacity` frames (C, H, W) or (D,) on `storage_device`; batches go to `device`.
 
         `stack` frames make a state, `k` future states come with it. `behaviour` decides between the paper and
-        the release.
+        the release. With each state comes a mask of `mask_size` actions; 0: all are legal, nothing is kept of it.
         """
         check_sizes(capacity, tuple(frame_shape), stack, k)
         self.k = k
@@ -67,6 +68,7 @@ class Replay:
             frame_dtype=check_frame_dtype(frame_dtype),
             stack=stack,
             truncation_restarts=behaviour.stack_per_state,
+            mask_size=mask_size,
             device=storage_device,
         )
         self.tree = SumTree(capacity) if prioritised else None
@@ -103,8 +105,12 @@ class Replay:
         terminated: bool = False,
         truncated: bool = False,
         life_lost: bool = False,
+        mask: BoolArray | None = None,
     ) -> None:
-        """Stores the newest frame of s_t, the action taken on it, and the reward and ends that followed."""
+        """Stores the newest frame of s_t, the action taken on it, and the reward and ends that followed.
+
+        `mask` (A,) are the legal actions of s_t, of which the action must be one.
+        """
         array = np.asarray(frame)
         if array.shape != self.ring.frame_shape or array.dtype != self.ring.frame_dtype:
             raise ValueError(
@@ -112,7 +118,8 @@ class Replay:
                 f"must be {self.ring.frame_dtype} of shape {self.ring.frame_shape}"
             )
         check_step(action, reward)
-        slot = self.ring.append(array, action, reward, terminated, truncated, life_lost)
+        check_legal(mask, action, self.ring.mask_size)
+        slot = self.ring.append(array, action, reward, terminated, truncated, life_lost, mask)
         if self.tree is not None:
             self.tree.set_one(slot, self._max_priority)
 
@@ -129,6 +136,7 @@ class Replay:
             behaviour=self.behaviour,
             device=self.device,
             storage_device=ring.frames.device,
+            mask_size=ring.mask_size,
         )
 
     def restore_counters(self, steps_added: int, max_priority: float) -> None:
@@ -174,6 +182,12 @@ class Replay:
         t = _as_steps(indices)
         self._check_stored(t, 0)
         return self.ring.stacks(self.ring.slots(t)[None], own_starts=True)[0].to(self.device)
+
+    def masks(self, indices: npt.ArrayLike) -> torch.Tensor | None:
+        """The legal actions (B, A) of the states at the stored steps `indices` (B,); None without masks."""
+        t = _as_steps(indices)
+        self._check_stored(t, 0)
+        return self._masks_in(self.ring.slots(t))
 
     def assemble(self, indices: npt.ArrayLike, n: int, gamma: float) -> Batch:
         """The batch of windows for n that start at steps `indices` (B,).
@@ -258,11 +272,17 @@ class Replay:
             weights=self._to_tensor(importance_weights(self._priorities_in(slots[0])).astype(np.float32)),
             bootstrap_step=bootstrap_step,
             indices=t,
+            mask_t=self._masks_in(state_slots[0]),
+            mask_n=self._masks_in(state_slots[-1]),
         )
 
     def _priorities_in(self, slots: IntArray) -> FloatArray:
         """Priorities of `slots` (B,) -> (B,); all one if replay is uniform."""
         return np.ones(len(slots)) if self.tree is None else self.tree.get_known(slots)
+
+    def _masks_in(self, slots: IntArray) -> torch.Tensor | None:
+        """The masks (B, A) of `slots` (B,); None without masks."""
+        return None if self.ring.masks is None else self._to_tensor(self.ring.masks[slots])
 
     def _draw_valid(self, batch_size: int, n: int, generator: np.random.Generator) -> Windows:
         """`batch_size` valid windows: draws, redraws of what is invalid, then an exact draw."""

@@ -13,7 +13,6 @@ from sacbbf.replay.sum_tree import FLOAT32_MAX
 from sacbbf.types import Arrays
 
 PIECE = 4096  # rows copied at a time
-COLUMNS = ("actions", "rewards", "terminated", "truncated", "life_lost", "history")
 
 
 def read_rows(replay: Replay, first: int, last: int) -> Arrays:
@@ -22,7 +21,7 @@ def read_rows(replay: Replay, first: int, last: int) -> Arrays:
         raise ValueError(f"rows {first} to {last}: stored are {replay.oldest} to {replay.steps_added}")
     slots = replay.ring.slots(np.arange(first, last))
     frames = replay.ring.frames.index_select(0, torch.from_numpy(slots).to(replay.ring.frames.device))
-    return {"frames": frames.cpu().numpy()} | {name: getattr(replay.ring, name)[slots] for name in COLUMNS}
+    return {"frames": frames.cpu().numpy()} | {name: column[slots] for name, column in replay.ring.columns.items()}
 
 
 def write_rows(replay: Replay, first: int, rows: Arrays) -> None:
@@ -30,14 +29,14 @@ def write_rows(replay: Replay, first: int, rows: Arrays) -> None:
     ring = replay.ring
     count = len(rows["actions"]) if "actions" in rows else 0
     expected = {"frames": ((count, *ring.frame_shape), ring.frame_dtype)}
-    expected |= {name: ((count,), getattr(ring, name).dtype) for name in COLUMNS}
+    expected |= {name: ((count, *column.shape[1:]), column.dtype) for name, column in ring.columns.items()}
     check_kinds(rows, expected)
     slots = ring.slots(np.arange(first, first + count))
     ring.frames[torch.from_numpy(slots).to(ring.frames.device)] = torch.from_numpy(rows["frames"]).to(
         ring.frames.device
     )
-    for name in COLUMNS:
-        getattr(ring, name)[slots] = rows[name]
+    for name, column in ring.columns.items():
+        column[slots] = rows[name]
 
 
 def read_counters(replay: Replay) -> tuple[Arrays, dict[str, Any]]:
@@ -57,6 +56,8 @@ def write_counters(replay: Replay, arrays: Arrays, counters: dict[str, Any]) -> 
     kind = (found if found > used else used,), np.dtype(np.float64)
     check_kinds(arrays, {} if tree is None else {"priorities": kind})
     if tree is not None:
+        if arrays["priorities"][used:].any():
+            raise ValueError(f"priorities: {found} of them for {used} steps")
         leaves = np.zeros(replay.ring.capacity)
         leaves[:used] = arrays["priorities"][:used]
         tree.set_all(leaves)
@@ -88,5 +89,5 @@ def check_kinds(arrays: Arrays, expected: dict[str, tuple[tuple[int, ...], np.dt
 def row_bytes(replay: Replay) -> int:
     """Bytes of one row."""
     ring = replay.ring
-    columns: int = sum(getattr(ring, name).itemsize for name in COLUMNS)
+    columns = sum(column.nbytes // ring.capacity for column in ring.columns.values())
     return math.prod(ring.frame_shape) * ring.frame_dtype.itemsize + columns

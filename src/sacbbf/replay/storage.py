@@ -10,7 +10,9 @@ import torch
 
 from sacbbf.replay.n_step import Ends, combine_ends
 from sacbbf.replay.sum_tree import FLOAT32_MAX
-from sacbbf.types import BoolArray, Frame, IntArray
+from sacbbf.types import Arrays, BoolArray, Frame, IntArray
+
+COLUMNS = ("actions", "rewards", "terminated", "truncated", "life_lost", "history")  # of every step, masks beside them
 
 TORCH_DTYPES: dict[np.dtype[np.generic], torch.dtype] = {
     np.dtype(np.uint8): torch.uint8,
@@ -54,6 +56,17 @@ def check_step(action: int, reward: float) -> None:
         raise ValueError(f"reward: got {reward}, must be a finite float32")
 
 
+def check_legal(mask: BoolArray | None, action: int, mask_size: int) -> None:
+    """Raises ValueError unless a mask (A,) is there just where one is kept, and allows the action."""
+    if mask is None and not mask_size:
+        return
+    if mask is None or mask.shape != (mask_size,) or mask.dtype != np.bool_:
+        found = "none" if mask is None else f"{mask.dtype} of shape {mask.shape}"
+        raise ValueError(f"mask: got {found}, must be {f'bool of shape ({mask_size},)' if mask_size else 'none'}")
+    if action >= mask_size or not mask[action]:
+        raise ValueError(f"action: got {action}, which the mask does not allow")
+
+
 class Ring:
     """The last `capacity` steps; step t (counted from the start of the run) lives in slot t % capacity.
 
@@ -68,6 +81,7 @@ class Ring:
         frame_dtype: np.dtype[np.generic],
         stack: int,
         truncation_restarts: bool,
+        mask_size: int,
         device: torch.device | str,
     ) -> None:
         self.capacity = capacity
@@ -85,7 +99,20 @@ class Ring:
         self.terminated, self.truncated, self.life_lost = self.flags
         # How many frames before its own belong to the stack of s_t: 0 .. stack - 1.
         self.history: npt.NDArray[np.int32] = np.zeros(capacity, dtype=np.int32)
+        # The legal actions of s_t (capacity, A), where the environment tells them.
+        self.masks: BoolArray | None = np.zeros((capacity, mask_size), dtype=np.bool_) if mask_size else None
         self.steps_added = 0
+
+    @property
+    def columns(self) -> Arrays:
+        """What is kept of each step beside its frame, (capacity, ...) each, by name."""
+        found: Arrays = {name: getattr(self, name) for name in COLUMNS}
+        return found if self.masks is None else {**found, "masks": self.masks}
+
+    @property
+    def mask_size(self) -> int:
+        """Actions that a mask tells of; 0 without masks."""
+        return 0 if self.masks is None else self.masks.shape[1]
 
     @property
     def oldest(self) -> int:
@@ -95,11 +122,17 @@ class Ring:
     @property
     def nbytes(self) -> int:
         """Memory of frames and numbers."""
-        numbers = (self.actions, self.rewards, self.terminated, self.truncated, self.life_lost, self.history)
-        return self.frames.nbytes + sum(array.nbytes for array in numbers)
+        return self.frames.nbytes + sum(array.nbytes for array in self.columns.values())
 
     def append(
-        self, frame: Frame, action: int, reward: float, terminated: bool, truncated: bool, life_lost: bool
+        self,
+        frame: Frame,
+        action: int,
+        reward: float,
+        terminated: bool,
+        truncated: bool,
+        life_lost: bool,
+        mask: BoolArray | None,
     ) -> int:
         """Writes the next step over the oldest one; returns its slot."""
         slot = self.steps_added % self.capacity
@@ -112,6 +145,8 @@ class Ring:
         self.truncated[slot] = truncated
         self.life_lost[slot] = life_lost
         self.history[slot] = history
+        if self.masks is not None:
+            self.masks[slot] = mask
         self.steps_added += 1
         return slot
 

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from sacbbf.learner.augment import to_float
 from sacbbf.learner.learner import Learner
-from sacbbf.learner.losses import entropy, expected_value
+from sacbbf.learner.losses import entropy, expected_value, mask_illegal
 from sacbbf.networks import Network, TwinNetwork
 from sacbbf.networks.layers import to_rows
 from sacbbf.networks.modes import evaluating
@@ -63,6 +63,8 @@ def activity(
     with evaluating(network):
         latent = network.encode(inputs)
         policy_logits = policy_of(network, latent)
+        if policy_logits is not None:
+            policy_logits = mask_illegal(policy_logits, replay.masks(steps))
         if isinstance(network, TwinNetwork):  # of the two critics, which have encoders of their own, the first is shown
             first, second = network.critics
             latent = first.encoder(inputs)  # type: ignore[operator]

@@ -17,10 +17,10 @@ import numpy as np
 from sacbbf.envs.base import Environment
 from sacbbf.envs.stack import FrameStack
 from sacbbf.errors import UsageError
-from sacbbf.policy import Policy, choose
+from sacbbf.policy import Logits, Policy, choose
 from sacbbf.run.settings import RunConfig
 from sacbbf.seeding import episode_seed, numpy_generator
-from sacbbf.types import EpisodeRecord
+from sacbbf.types import BoolArray, EpisodeRecord
 
 ROWS = 16  # states per forward pass in evaluation, whatever the number of environments
 
@@ -94,6 +94,7 @@ class _Seat:
         self.seed = episode_seed(plan.seed, plan.phase, number)
         self.generator = numpy_generator(plan.seed, plan.phase, "actions", number)
         self.state = self.frames.begin(self.env.reset(self.seed))
+        self.mask = self.env.mask
         self.score, self.length = 0.0, 0
 
     def step(self, action: int) -> EpisodeRecord | None:
@@ -102,8 +103,17 @@ class _Seat:
         self.length += 1
         if step.over:
             return EpisodeRecord(self.number, self.seed, self.score, self.length, step.truncated)
-        self.state = self.frames.observe(step)
+        self.state, self.mask = self.frames.observe(step), self.env.mask
         return None
+
+    def choose(self, logits: Logits) -> int:
+        return choose(logits, self.generator, self.plan.greedy, self.plan.epsilon, self.mask)
+
+
+def _masks(seats: Sequence[_Seat]) -> BoolArray | None:
+    """The legal actions (N, A) of each seat's state, or None."""
+    masks = [seat.mask for seat in seats if seat.mask is not None]
+    return np.stack(masks) if masks else None
 
 
 def play_episodes(policy: Policy, make: Callable[[], Environment], plan: Plan) -> Iterator[EpisodeRecord]:
@@ -122,9 +132,9 @@ def play_episodes(policy: Policy, make: Callable[[], Environment], plan: Plan) -
             seats.append(_Seat(make(), plan))
             seats[-1].begin(number)
         while seats:
-            logits = policy.logits(np.stack([seat.state for seat in seats]))
+            logits = policy.logits(np.stack([seat.state for seat in seats]), _masks(seats))
             for seat, row in zip(list(seats), logits, strict=True):
-                record = seat.step(choose(row, seat.generator, plan.greedy, plan.epsilon))
+                record = seat.step(seat.choose(row))
                 if record is None:
                     continue
                 yield record

@@ -15,7 +15,7 @@ import torch
 
 from sacbbf.agents.behaviour import BEHAVIOURS
 from sacbbf.disk import faults
-from sacbbf.envs.base import Environment
+from sacbbf.envs.base import EnvError, Environment
 from sacbbf.envs.make import make_env
 from sacbbf.envs.stack import FrameStack, state_shape
 from sacbbf.errors import RunFailed, UsageError
@@ -23,12 +23,12 @@ from sacbbf.learner.learner import Learner
 from sacbbf.learner.noise import Noise
 from sacbbf.learner.schedules import epsilon
 from sacbbf.networks import Network
-from sacbbf.policy import NetworkPolicy, choose
+from sacbbf.policy import NetworkPolicy, any_action, choose
 from sacbbf.replay import NoWindow, Replay
 from sacbbf.replay.state import grown
 from sacbbf.run.settings import RunConfig
 from sacbbf.seeding import episode_seed, numpy_generator, torch_generator
-from sacbbf.types import EpisodeRecord, Frame, Step
+from sacbbf.types import BoolArray, EpisodeRecord, Frame, Step
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,10 @@ class Training:
         )
         if initial is not None:
             self.learner.start_from(initial)
+        self.frames = FrameStack.of(spec, config.stack)
+        self.step = 0
+        self.episodes = 0
+        self.begin_episode()  # the first shows whether the environment has illegal actions
         capacity = replay_capacity(config)
         frames_bytes = capacity * math.prod(spec.frame_shape) * spec.frame_dtype.itemsize
         self.replay = Replay(
@@ -79,19 +83,12 @@ class Training:
             behaviour=BEHAVIOURS[settings.behaviour],
             device=device,
             storage_device=frames_device(settings.compute.frames, device, frames_bytes),
+            mask_size=0 if self.mask is None else len(self.mask),
         )
         self.noise = Noise(torch_generator(config.seed, "acting", device=device))  # of noisy layers
         self.actor = NetworkPolicy(self.learner.actor, device, noise=self.noise)
-        self.frames = FrameStack.of(spec, config.stack)
         self.replay_generator = numpy_generator(config.seed, "replay")
         self.action_generator = numpy_generator(config.seed, "actions")
-        self.step = 0
-        self.episodes = 0
-        self.seed, self.score = 0, 0.0  # of the episode in progress
-        self.actions: list[int] = []  # taken in it
-        self.frame: Frame = np.zeros(spec.frame_shape, spec.frame_dtype)
-        self.state: Frame = self.frame
-        self.begin_episode()
 
     def advance(self, measure: bool) -> Outcome:
         """Do one step of training; `measure` asks for metrics of its last update."""
@@ -106,7 +103,7 @@ class Training:
         if not math.isfinite(step.reward):
             raise RunFailed(f"{self.config.env} gave a reward of {step.reward} at step {self.step}: must be finite")
         reward = float(np.clip(step.reward, -1.0, 1.0)) if self.config.clip_rewards else step.reward
-        self.replay.add(self.frame, action, reward, step.terminated, step.truncated, step.life_lost)
+        self.replay.add(self.frame, action, reward, step.terminated, step.truncated, step.life_lost, self.mask)
         self.take_in(action, step)
         self.step += 1
         faults.reach(
@@ -122,9 +119,11 @@ class Training:
     def begin_episode(self) -> None:
         """Reset the environment with the seed of episode number `episodes`."""
         self.seed = episode_seed(self.config.seed, "train", self.episodes)
-        self.frame = self.env.reset(self.seed)
-        self.state = self.frames.begin(self.frame)
-        self.score, self.actions = 0.0, []
+        self.frame: Frame = self.env.reset(self.seed)
+        self.state: Frame = self.frames.begin(self.frame)
+        self.mask: BoolArray | None = self.env.mask  # (A,) the legal actions, if the environment tells them
+        self.score = 0.0  # of the episode in progress
+        self.actions: list[int] = []  # taken in it
 
     def cut_off(self) -> EpisodeRecord | None:
         """End the episode in progress as truncated, if it has a step; `begin_episode` must follow.
@@ -144,7 +143,7 @@ class Training:
         self.score += step.reward
         self.actions.append(action)
         if not step.over:
-            self.frame, self.state = step.frame, self.frames.observe(step)
+            self.frame, self.state, self.mask = step.frame, self.frames.observe(step), self.env.mask
 
     def set_env(self, env: Environment, config: RunConfig) -> None:
         """Go on in another environment of the same shapes; the episode in progress is cut off, the replay kept."""
@@ -152,6 +151,9 @@ class Training:
         self.env.close()
         self.env, self.config = env, config
         self.begin_episode()
+        if (self.mask is None) != (self.replay.ring.masks is None):
+            had, has = ("none", "masks") if self.replay.ring.masks is None else ("masks", "none")
+            raise EnvError(f"env = {config.env}: has {has} of legal actions, the environment before had {had}")
 
     def replan(self, config: RunConfig) -> None:
         """Go on by a configuration with other numbers of steps and other schedules; all that was learned stays."""
@@ -179,10 +181,12 @@ class Training:
 
     def _act(self) -> int:
         settings = self.config.settings
+        mask = self.mask
         if self.step < settings.schedule.warmup and self.config.initial_policy is None:
-            return int(self.action_generator.integers(self.env.spec.num_actions))
+            return any_action(self.env.spec.num_actions, self.action_generator, mask)
         share = epsilon(settings.acting, self._progress, settings.schedule.warmup)
-        return choose(self.actor.logits(self.state[None])[0], self.action_generator, epsilon=share)
+        logits = self.actor.logits(self.state[None], None if mask is None else mask[None])[0]
+        return choose(logits, self.action_generator, epsilon=share, mask=mask)
 
 
 def replay_capacity(config: RunConfig) -> int:

@@ -23,14 +23,18 @@ from sacbbf.networks.network import TRAINING_ONLY
 from sacbbf.run.settings import RunConfig
 
 
-def policy_bytes(network: Network, config: NetworkConfig, obs_shape: tuple[int, ...]) -> bytes:
-    """Return what acting and judging need, encoder, policy branch and Q branch, as the content of a file."""
+def policy_bytes(network: Network, config: NetworkConfig, obs_shape: tuple[int, ...], *, masked: bool = False) -> bytes:
+    """Return what acting and judging need, encoder, policy branch and Q branch, as the content of a file.
+
+    `masked`: whether its environment has illegal actions.
+    """
     tensors = {
         name: value.detach().cpu().contiguous()
         for name, value in network.state_dict().items()
         if not name.startswith(TRAINING_ONLY)
     }
     meta = {"network": asdict(config), "obs_shape": list(obs_shape), "num_actions": network.num_actions}
+    meta |= {"masked": True} if masked else {}
     content: bytes = save(tensors, {"sacbbf": json.dumps(meta)})
     return content
 
@@ -42,6 +46,7 @@ class Layout:
     network: NetworkConfig
     obs_shape: tuple[int, ...]  # of a state: (stack * C, H, W) or (D,)
     num_actions: int
+    masked: bool = False  # whether its environment has illegal actions
 
 
 def load_policy(path: Path, device: torch.device) -> Network:
@@ -86,7 +91,9 @@ def load_initial_policy(path: Path, sha256: str) -> Network:
 
 def _layout(file: Any) -> Layout:
     meta: dict[str, Any] = json.loads(file.metadata()["sacbbf"])
-    return Layout(NetworkConfig(**meta["network"]), tuple(meta["obs_shape"]), meta["num_actions"])
+    return Layout(
+        NetworkConfig(**meta["network"]), tuple(meta["obs_shape"]), meta["num_actions"], meta.get("masked", False)
+    )
 
 
 @contextmanager

@@ -37,26 +37,35 @@ class Acting(nn.Module):
         super().__init__()
         self.network = network
 
-    def forward(self, states: torch.Tensor) -> torch.Tensor:
-        """Map states (N, stack * C, H, W) or (N, D) to logits (N, A), or to Q up to scale without a policy."""
-        return act(self.network, to_float(states))
+    def forward(self, states: torch.Tensor, masks: torch.Tensor | None = None) -> torch.Tensor:
+        """Map states (N, stack * C, H, W) or (N, D) to logits (N, A), or to Q up to scale without a policy.
+
+        With masks (N, A) of the legal actions, those of all others are minus infinity.
+        """
+        rated = act(self.network, to_float(states))
+        return rated if masks is None else rated.masked_fill(~masks, -torch.inf)
 
 
-def onnx_bytes(network: Network, obs_shape: tuple[int, ...], dtype: torch.dtype) -> bytes:
-    """Return a network's acting part as ONNX: `states` (batch, ...) in, `logits` or `q` (batch, A) out."""
+def onnx_bytes(network: Network, obs_shape: tuple[int, ...], dtype: torch.dtype, masked: bool = False) -> bytes:
+    """Return a network's acting part as ONNX: `states` (batch, ...) in, `logits` or `q` (batch, A) out.
+
+    If `masked`, the legal actions go in as well: `masks` (batch, A), booleans.
+    """
     try:
         import onnx
         import onnxscript  # noqa: F401 - what PyTorch's exporter needs
     except ImportError as error:
         raise UsageError(f"ONNX needs onnx and onnxscript: pip install 'sacbbf[onnx]' ({error})") from error
-    example = torch.zeros((2, *obs_shape), dtype=dtype)
+    inputs = {"states": torch.zeros((2, *obs_shape), dtype=dtype)}
+    if masked:
+        inputs["masks"] = torch.ones((2, network.num_actions), dtype=torch.bool)
     with _quiet():
         program = torch.onnx.export(
             Acting(network).eval(),
-            (example,),
+            tuple(inputs.values()),
             dynamo=True,
-            dynamic_shapes=({0: torch.export.Dim("batch", min=1)},),
-            input_names=["states"],
+            dynamic_shapes=({0: torch.export.Dim("batch", min=1)},) * len(inputs),
+            input_names=list(inputs),
             output_names=["q" if network.policy_head is None else "logits"],
             verbose=False,
         )

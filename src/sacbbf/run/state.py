@@ -28,6 +28,8 @@ def read_training(training: Training) -> tuple[dict[str, Arrays], dict[str, Any]
         "state": training.state,
         "noise": training.noise.generator.get_state().numpy(),
     }
+    if training.mask is not None:
+        progress["mask"] = training.mask
     numbers = {
         "step": training.step,
         "episodes": training.episodes,
@@ -53,7 +55,11 @@ def write_training(
         "frame": (training.frame.shape, training.frame.dtype),
         "state": (training.state.shape, training.state.dtype),
     }
-    check_kinds({"frame": frame, "state": state}, kinds)
+    seen = {"frame": frame, "state": state}
+    if training.mask is not None:
+        seen["mask"] = progress.pop("mask")
+        kinds["mask"] = (training.mask.shape, training.mask.dtype)
+    check_kinds(seen, kinds)
     if actions.dtype != np.int32 or actions.ndim != 1 or (actions.size and _beyond(actions, training)):
         raise ValueError("the actions of the episode in progress are not actions of this environment")
     step, episodes, score = numbers["step"], numbers["episodes"], numbers["score"]
@@ -70,7 +76,7 @@ def write_training(
     training.step, training.episodes = step, episodes
     if training.replay.steps_added != training.step:
         raise ValueError(f"the replay has {training.replay.steps_added} steps, the run {training.step}")
-    repeated = _repeat(training, [int(action) for action in actions], score, frame, state)
+    repeated = _repeat(training, [int(action) for action in actions], score, seen)
     if repeated or not len(actions):  # an episode without a step has just begun anew: there is nothing to cut off
         return None, training.step
     training.actions, training.score = [int(action) for action in actions], score
@@ -83,11 +89,11 @@ def part_limits(training: Training) -> dict[str, int]:
     """Bytes that each part has at most."""
     episode = 4 * 10_000_000  # its actions: as many as an episode can have, generously
     replay = 0 if training.replay.tree is None else training.replay.tree.nbytes
-    frames = training.frame.nbytes + training.state.nbytes
+    frames = training.frame.nbytes + training.state.nbytes + training.replay.ring.mask_size
     return {"learner": learner_bytes(training.learner) + SLACK, "progress": replay + episode + frames + SLACK}
 
 
-def _repeat(training: Training, actions: list[int], score: float, frame: Any, state: Any) -> bool:
+def _repeat(training: Training, actions: list[int], score: float, seen: Arrays) -> bool:
     """Play the episode in progress again; whether everything came out as it was."""
     training.begin_episode()
     for action in actions:
@@ -95,7 +101,7 @@ def _repeat(training: Training, actions: list[int], score: float, frame: Any, st
         if step.over:
             return False
         training.take_in(action, step)
-    same = np.array_equal(training.frame, frame) and np.array_equal(training.state, state)
+    same = all(np.array_equal(getattr(training, name), value) for name, value in seen.items())
     return bool(same and training.score == score)
 
 

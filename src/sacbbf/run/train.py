@@ -38,7 +38,7 @@ from sacbbf.run.settings import RunConfig, check_fit, check_run, differences, fr
 from sacbbf.run.stop import Stop, ending_cleanly
 from sacbbf.run.take_up import identity, take_up
 from sacbbf.run.torch_setup import torch_set_up
-from sacbbf.types import EpisodeRecord, Frame
+from sacbbf.types import BoolArray, EpisodeRecord, Frame
 
 FREE = ("checkpoint.every", "checkpoint.keep", "eval.parallel")  # settings that no number depends on
 HARDWARE = ("device", "threads")  # settings that may differ when a run is taken up, at the price of its last bits
@@ -243,7 +243,8 @@ class _Run:
             training.close()
             recorder.close()
         learner = training.learner
-        content = policy_bytes(learner.actor, config.settings.network, learner.obs_shape)
+        masked = training.mask is not None
+        content = policy_bytes(learner.actor, config.settings.network, learner.obs_shape, masked=masked)
         self.lease.publish(self.run.policy, content, "policy")
         facts = {"steps": training.step, "updates": learner.updates, "train_episodes": training.episodes}
         return Progress(policy, facts, plan_of(config, config.eval.episodes))
@@ -320,10 +321,10 @@ class _Interruptible:
     policy: Policy
     stop: Stop
 
-    def logits(self, states: Frame) -> Logits:
+    def logits(self, states: Frame, masks: BoolArray | None = None) -> Logits:
         if self.stop.interrupted:
             raise KeyboardInterrupt
-        return self.policy.logits(states)
+        return self.policy.logits(states, masks)
 
 
 def _baseline(agent: str, config: RunConfig, spec: EnvSpec, display: Display, stop: Stop) -> Progress:

@@ -22,6 +22,7 @@ from sacbbf.run.policy_file import load_policy
 from sacbbf.run.records import RunDirectory
 from sacbbf.run.settings import RunConfig, resolve_device
 from sacbbf.seeding import episode_seed, numpy_generator
+from sacbbf.types import BoolArray
 
 HEIGHT = 480  # pixels of a picture
 PANEL = 360  # pixels; width of what stands beside the game
@@ -40,6 +41,7 @@ class Moment:
     value: float  # of the state under the policy, in units of learning rewards
     score: float  # so far
     step: int
+    mask: BoolArray | None = None  # (A,) the legal actions, if the environment tells them
 
 
 class Judge:
@@ -49,9 +51,9 @@ class Judge:
         self.network, self.v_max, self.device = network, v_max, device
         self.policy = NetworkPolicy(network, device, ROWS)
 
-    def logits(self, state: npt.NDArray[np.generic]) -> Logits:
-        """Return the policy's logits (A,) in a state."""
-        found: Logits = self.policy.logits(state[None])[0]
+    def logits(self, state: npt.NDArray[np.generic], mask: BoolArray | None = None) -> Logits:
+        """Return the policy's logits (A,) in a state, of illegal actions minus infinity."""
+        found: Logits = self.policy.logits(state[None], None if mask is None else mask[None])[0]
         return found
 
     @torch.inference_mode()
@@ -85,16 +87,17 @@ def play(judge: Judge, env: Environment, plan: Plan, number: int = 0) -> Iterato
     state = frames.begin(env.reset(episode_seed(plan.seed, plan.phase, number)))
     score, count, over = 0.0, 0, False
     while not over:
-        logits = judge.logits(state)
+        mask = env.mask
+        logits = judge.logits(state, mask)
         probabilities = softmax(logits)
-        action = choose(logits, generator, plan.greedy, plan.epsilon)
+        action = choose(logits, generator, plan.greedy, plan.epsilon, mask)
         value = float(probabilities @ judge.values(state))
-        yield Moment(env.render(), probabilities, action, value, score, count)
+        yield Moment(env.render(), probabilities, action, value, score, count, mask)
         step = env.step(action)
         score, count, over = score + step.reward, count + 1, step.over
         if not over:
             state = frames.observe(step)
-    yield Moment(env.render(), probabilities, action, value, score, count)
+    yield Moment(env.render(), probabilities, action, value, score, count, mask)
 
 
 @dataclass(frozen=True)
@@ -167,10 +170,14 @@ class Painter:
         row = min(24, (HEIGHT - 170) // max(1, len(self.names)))
         for number, (name, share) in enumerate(zip(self.names, moment.probabilities, strict=True)):
             top = 160 + row * number
+            scale = 0.42 if row > 18 else 0.34
+            if moment.mask is not None and not moment.mask[number]:
+                _write(panel, name[:16], (12, top + row - 5), FAINT, scale)
+                _write(panel, "illegal", (150, top + row - 5), FAINT, scale)
+                continue
             colour = CHOSEN if number == moment.action else FAINT
             left, right = 150, 150 + round(share * (PANEL - 210))
             cv2.rectangle(panel, (left, top + 2), (max(left + 1, right), top + row - 3), colour, -1)
-            scale = 0.42 if row > 18 else 0.34
             _write(panel, name[:16], (12, top + row - 5), INK if number == moment.action else FAINT, scale)
             _write(panel, f"{share:.2f}", (PANEL - 52, top + row - 5), INK, scale)
         return panel
