@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -41,8 +41,8 @@ class Terms:
 
     def detached(self, total: torch.Tensor) -> Terms:
         """Return these terms and their total without gradients."""
-        values: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)} | {"total": total}
-        return replace(self, **{name: value.detach() for name, value in values.items() if value is not None})
+        values: dict[str, Any] = vars(self) | {"total": total}
+        return Terms(**{name: value if value is None else value.detach() for name, value in values.items()})
 
 
 @dataclass(frozen=True, slots=True)
