@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 
@@ -41,8 +40,8 @@ class Terms:
 
     def detached(self, total: torch.Tensor) -> Terms:
         """Return these terms and their total without gradients."""
-        values: dict[str, Any] = vars(self) | {"total": total}
-        return Terms(**{name: value if value is None else value.detach() for name, value in values.items()})
+        values = {name: value for name, value in vars(self).items() if value is not None} | {"total": total}
+        return replace(self, **{name: value.detach() for name, value in values.items()})
 
 
 @dataclass(frozen=True, slots=True)
