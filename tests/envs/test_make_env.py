@@ -138,7 +138,7 @@ def test_known_environments_are_grouped_and_found() -> None:
 
 def test_no_file_of_the_environments_imports_torch() -> None:
     files = list(Path(sacbbf.envs.__file__).parent.glob("*.py"))
-    assert len(files) == 11
+    assert len(files) >= 11
     for file in files:
         assert "import torch" not in file.read_text()
         assert "from torch" not in file.read_text()

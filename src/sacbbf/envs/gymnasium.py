@@ -12,6 +12,7 @@ from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec as EnvRecord
 
 from sacbbf.envs.base import Clock, EnvError, EnvSpec, Kind, Pixels, check_at_least, check_seed
+from sacbbf.envs.raw import RawSide
 from sacbbf.types import Frame, Step
 
 AnyEnv = gymnasium.Env[Any, Any]
@@ -100,6 +101,18 @@ class GymnasiumEnvironment:
     def spec(self) -> EnvSpec:
         """What a learner must know of this environment."""
         return self._spec
+
+    @property
+    def raw(self) -> RawSide:
+        """The environment's own spaces, and the way from them to frames and action numbers and back."""
+        first = self._first_action
+        return RawSide(
+            self._env.observation_space,
+            self._env.action_space,
+            self._convert,
+            lambda number: number + first,
+            lambda action: int(action) - first,
+        )
 
     def reset(self, seed: int) -> Frame:
         """Begin the episode of `seed`; its first frame, of the spec's shape."""

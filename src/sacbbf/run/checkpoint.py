@@ -228,8 +228,11 @@ def _body_checksum(body: dict[str, Any]) -> str:
 # --- coming back --------------------------------------------------------------------------------------------
 
 
-def load(folder: Path, manifest: Manifest, make: Callable[[], Training]) -> Resumed:
-    """Bring a new training to where a checkpoint left it; Damaged if anything of it is missing or not as written."""
+def load(folder: Path, manifest: Manifest, make: Callable[[], Training], *, repeat: bool = True) -> Resumed:
+    """Bring a new training to where a checkpoint left it; Damaged if anything of it is missing or not as written.
+
+    The episode in progress is cut off unless `repeat`.
+    """
     training = make()
     try:
         limits = part_limits(training)
@@ -247,7 +250,7 @@ def load(folder: Path, manifest: Manifest, make: Callable[[], Training]) -> Resu
             write_rows(training.replay, segment.first, rows)
         if manifest.numbers["step"] != manifest.step:
             raise Damaged(f"{manifest_name(manifest.step)} has the numbers of step {manifest.numbers['step']}")
-        cut_off, saved = write_training(training, parts, manifest.numbers)
+        cut_off, saved = write_training(training, parts, manifest.numbers, repeat=repeat)
     except UNFIT as error:
         training.close()
         raise Damaged(f"{folder / manifest_name(manifest.step)} does not fit this run: {error}") from error

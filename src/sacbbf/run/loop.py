@@ -87,15 +87,18 @@ class Training:
         self.action_generator = numpy_generator(config.seed, "actions")
         self.step = 0
         self.episodes = 0
-        self.seed, self.score = 0, 0.0  # of the episode in progress
+        self.score = 0.0  # of the episode in progress
         self.actions: list[int] = []  # taken in it
         self.frame: Frame = np.zeros(spec.frame_shape, spec.frame_dtype)
         self.state: Frame = self.frame
+        self.under_way = False  # whether there is an episode to go on with
         self.begin_episode()
 
     def advance(self, measure: bool) -> Outcome:
         """Do one step of training; `measure` asks for metrics of its last update."""
         metrics: dict[str, float] = {}
+        if not self.under_way:
+            self.begin_episode()
         if self.step >= self.config.settings.schedule.warmup:
             metrics = self._learn(measure)
         if self._progress in self.learner.reset_steps:
@@ -121,16 +124,17 @@ class Training:
 
     def begin_episode(self) -> None:
         """Reset the environment with the seed of episode number `episodes`."""
-        self.seed = episode_seed(self.config.seed, "train", self.episodes)
         self.frame = self.env.reset(self.seed)
         self.state = self.frames.begin(self.frame)
         self.score, self.actions = 0.0, []
+        self.under_way = True
 
     def cut_off(self) -> EpisodeRecord | None:
-        """End the episode in progress as truncated, if it has a step; `begin_episode` must follow.
+        """End the episode in progress as truncated, and return its record if it has a step; the next step begins anew.
 
         For others to use the environment in between.
         """
+        self.under_way = False
         if not self.actions:
             return None
         record = EpisodeRecord(self.episodes, self.seed, self.score, len(self.actions), truncated=True)
@@ -151,7 +155,6 @@ class Training:
         self.cut_off()
         self.env.close()
         self.env, self.config = env, config
-        self.begin_episode()
 
     def replan(self, config: RunConfig) -> None:
         """Go on by a configuration with other numbers of steps and other schedules; all that was learned stays."""
@@ -165,6 +168,11 @@ class Training:
     def close(self) -> None:
         """Give back the environment."""
         self.env.close()
+
+    @property
+    def seed(self) -> int:
+        """Seed of the episode in progress."""
+        return episode_seed(self.config.seed, "train", self.episodes)
 
     @property
     def _progress(self) -> int:
@@ -181,7 +189,8 @@ class Training:
         settings = self.config.settings
         if self.step < settings.schedule.warmup and self.config.initial_policy is None:
             return int(self.action_generator.integers(self.env.spec.num_actions))
-        share = epsilon(settings.acting, self._progress, settings.schedule.warmup)
+        warmup = max(0, settings.schedule.warmup - self.config.horizon.start)  # a new cycle has none
+        share = epsilon(settings.acting, self._progress, warmup)
         return choose(self.actor.logits(self.state[None])[0], self.action_generator, epsilon=share)
 
 
