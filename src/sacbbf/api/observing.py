@@ -1,0 +1,111 @@
+"""From what `predict` is shown to the states that a network takes: an agent's own states, or raw observations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sacbbf.envs.base import EnvSpec
+from sacbbf.envs.raw import RawSide
+from sacbbf.envs.stack import state_shape
+from sacbbf.envs.states import state_space
+from sacbbf.errors import UsageError
+from sacbbf.types import Frame
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Observations as states."""
+
+    states: Frame  # (B, stack * C, ...), of the frames' dtype
+    batched: bool  # whether they came as a batch
+    memory: Any  # what is to be handed in with the next observations
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """One way to understand an array: as states or raw observations, one or a batch of them."""
+
+    raw: bool
+    batched: bool
+
+
+class Observing:
+    """Reads observations of one environment for an agent that sees `stack` frames at a time."""
+
+    def __init__(self, spec: EnvSpec, stack: int, raw: RawSide | None) -> None:
+        self.spec, self.stack, self.raw = spec, stack, raw
+        self.shape = state_shape(spec.frame_shape, stack)
+        self.shown = state_space(spec, stack).dtype  # of states as make_env shows them
+        self.raw_shape = None if raw is None else raw.observation_space.shape
+
+    def read(self, observation: Any, memory: Any, episode_start: Any) -> Seen:
+        """Return the states that observations stand for; UsageError if they cannot be known.
+
+        A raw frame of an agent that sees several needs those before it, which are kept in `memory`; `episode_start`
+        says where there are none.
+        """
+        array = np.asarray(observation)
+        starts = None if episode_start is None else np.asarray(episode_start, np.bool_)
+        reading = self._reading(array, starts)
+        batch = array if reading.batched else array[np.newaxis]
+        if not reading.raw:
+            return Seen(batch.astype(self.spec.frame_dtype, copy=False), reading.batched, memory)
+        assert self.raw is not None
+        frames = np.stack([self.raw.to_frame(one) for one in batch])  # (B, C, ...)
+        if self.stack == 1:
+            return Seen(frames, reading.batched, memory)
+        states = self._push(frames, None if memory is None else np.asarray(memory), starts, reading.batched)
+        return Seen(states, reading.batched, states if reading.batched else states[0])
+
+    def _reading(self, array: npt.NDArray[Any], starts: npt.NDArray[np.bool_] | None) -> _Reading:
+        """Return how to understand an array: what fits `episode_start`, then the dtype; else as states, as one."""
+        fitting = [_Reading(raw, batched) for raw, batched in product((False, True), (False, True))]
+        fitting = [reading for reading in fitting if self._fits(array.shape, reading)]
+        if not fitting:
+            raise UsageError(self._refusal(array.shape))
+        counted = starts is not None and starts.ndim == 1
+        raw_dtype = None if self.raw is None else self.raw.observation_space.dtype
+        told_apart = raw_dtype != self.shown and array.dtype in (raw_dtype, self.shown)
+
+        def misfit(reading: _Reading) -> tuple[bool, bool]:
+            wrong_count = counted and not reading.batched
+            return wrong_count, told_apart and reading.raw != (array.dtype == raw_dtype)
+
+        return min(fitting, key=misfit)
+
+    def _fits(self, shape: tuple[int, ...], reading: _Reading) -> bool:
+        wanted = self.raw_shape if reading.raw else self.shape
+        return wanted is not None and (shape[1:] if reading.batched else shape) == wanted and len(shape) > 0
+
+    def _push(self, frames: Frame, memory: Frame | None, starts: npt.NDArray[np.bool_] | None, batched: bool) -> Frame:
+        """Return states (B, stack * C, ...): frames (B, C, ...) behind those that were seen before."""
+        begun = np.broadcast_to(np.bool_(False) if starts is None else starts.reshape(-1), len(frames))
+        whole = (len(frames), *self.shape)
+        if memory is None:
+            if not begun.all():
+                raise UsageError(
+                    f"observation: this agent sees {self.stack} frames at a time, and a raw one needs those before it: "
+                    "give episode_start=True with the first of an episode, and with each further one the `state` that "
+                    "predict returned before; or take observations from make_env(), which are stacked already"
+                )
+            memory = np.zeros(whole, self.spec.frame_dtype)
+        if memory.shape != (whole if batched else whole[1:]) or memory.dtype != self.spec.frame_dtype:
+            raise UsageError(
+                f"state: {memory.dtype} of shape {memory.shape} is not what predict returned with the frames before"
+            )
+        past = np.where(begun.reshape(-1, *[1] * len(self.shape)), 0, memory.reshape(whole))
+        states = np.concatenate([past[:, frames.shape[1] :], frames], axis=1)
+        return states.astype(self.spec.frame_dtype, copy=False)
+
+    def _refusal(self, shape: tuple[int, ...]) -> str:
+        words = f"observation has shape {shape}: must be {self.shape}, as make_env() shows states"
+        if self.raw_shape is not None and self.raw_shape != self.shape:
+            words += f", or {self.raw_shape}, as {self.spec.id} shows them"
+        if self.spec.game is not None:
+            words += " (an Atari game is played under the Atari 100K protocol, so raw screens cannot be used)"
+        return words + ", or a batch of such"
