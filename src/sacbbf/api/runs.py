@@ -37,7 +37,7 @@ def train(
     """Train an agent with a run directory, evaluate it, and return what the run's `result.json` holds.
 
     `env` is a name, a function that makes a gymnasium.Env, or an object that can be copied; `size` and `settings` are
-    as for `Agent`, `steps` is the run's length, and `agent` an agent's name (sac-bbf), or "random" or "blind". The run goes
+    as for `Agent`, `steps` is the run's length, `agent` the name of one (sac-bbf), random or blind included. The run goes
     into the directory `out`, by default runs/ENV-AGENT-SIZE-seedN; called again with the same words and `out`, a run
     that was stopped or killed goes on. It starts from the weights of the run or saved agent in `init`, whose networks
     and size it takes over, without resets unless the settings have them. It ends early after `max_hours`. `trackers`
