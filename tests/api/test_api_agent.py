@@ -10,14 +10,14 @@ import sys
 import numpy as np
 import pytest
 import torch
+from small_api import FLAGS, SETTINGS, STEPS, kept, make
 
 import sacbbf
-from sacbbf import BBF, SACBBF, Agent, Callback, UsageError
+from sacbbf import BBF, SACBBF, Agent, UsageError
 from sacbbf.api import AGENT_CLASSES
 from sacbbf.cli import run
 from sacbbf.policy import NetworkPolicy
 from sacbbf.run.settings import differences, from_toml
-from small_api import FLAGS, SETTINGS, STEPS, kept, make
 from toys import IDENTITY
 
 

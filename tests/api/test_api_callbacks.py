@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-
-from sacbbf import Agent, Callback, CheckpointCallback, EvalCallback, UsageError
 from small_api import SETTINGS, STEPS, Spy, kept, make
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from sacbbf import Agent, Callback, CheckpointCallback, EvalCallback, UsageError
 from toys import Identity
 
 

@@ -158,6 +158,8 @@ class Agent:
     def _built(self) -> Training:
         """Return the training, built at its first use."""
         if self._training is None:
+            if self._plans.sha256:
+                self._plans.config = self.config = self._plans.tuned(None, self.source.spec)
             with torch_set_up(self.config):
                 self._training = Training(self.config, make=self.source.make, initial=self._loaded)
             if self.source.borrowed:

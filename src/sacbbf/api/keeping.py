@@ -45,8 +45,8 @@ def write_agent(path: Path, config: RunConfig, source: EnvSource, network: Netwo
             lease.drop()
             return folder.path
         with torch_set_up(config):
-            checkpoints = Checkpoints(lease, identity(config))
-        checkpoints.resumes = lease.fence  # names of its own: what an earlier save has left stays whole meanwhile
+            # Names of its own, by the fence: what an earlier save has left stays whole meanwhile.
+            checkpoints = Checkpoints(lease, identity(config), keep=1, resumes=lease.fence)
         checkpoints.save(training, {name: Mark() for name in RECORDS}, seconds=0.0)
     return folder.path
 

@@ -69,11 +69,15 @@ class Plans:
         self.config = config
         return target
 
+    def tuned(self, steps: int | None, spec: EnvSpec) -> RunConfig:
+        """Return the configuration of an agent that starts from weights alone, for `steps` or as many as it had."""
+        config = fine_tuning(self.config, steps or self.config.schedule_steps, spec.kind)
+        return replace(config, initial_policy=self.sha256)
+
     def _announced(self, steps: int | None, spec: EnvSpec) -> RunConfig:
         """Return the configuration of an agent that has learned nothing, for the steps that are announced."""
         if self.sha256:
-            config = fine_tuning(self.config, steps or self.config.schedule_steps, spec.kind)
-            return replace(config, initial_policy=self.sha256)
+            return self.tuned(steps, spec)
         if steps is None or (self.given is not None and "steps" in self.given):
             return self.config
         if self.given is None:

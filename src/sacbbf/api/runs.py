@@ -37,8 +37,8 @@ def train(
     """Train an agent with a run directory, evaluate it, and return what the run's `result.json` holds.
 
     `env` is a name, a function that makes a gymnasium.Env, or an object that can be copied; `size` and `settings` are
-    as for `Agent`, `steps` is the run's length, `agent` the name of one (sac-bbf), random or blind included. The run goes
-    into the directory `out`, by default runs/ENV-AGENT-SIZE-seedN; called again with the same words and `out`, a run
+    as for `Agent`, `steps` is the run's length, `agent` a name of one (sac-bbf), random or blind included. It goes into
+    the directory `out`, by default runs/ENV-AGENT-SIZE-seedN; called again with the same words and `out`, a run
     that was stopped or killed goes on. It starts from the weights of the run or saved agent in `init`, whose networks
     and size it takes over, without resets unless the settings have them. It ends early after `max_hours`. `trackers`
     ("wandb", "mlflow") are told too. `verbose` is 0 for silence, 1 for progress.
