@@ -86,14 +86,14 @@ class Observing:
         """Return states (B, stack * C, ...): frames (B, C, ...) behind those that were seen before."""
         begun = np.broadcast_to(np.bool_(False) if starts is None else starts.reshape(-1), len(frames))
         whole = (len(frames), *self.shape)
+        if memory is None and begun.all():
+            memory = np.zeros(whole if batched else whole[1:], self.spec.frame_dtype)
         if memory is None:
-            if not begun.all():
-                raise UsageError(
-                    f"observation: this agent sees {self.stack} frames at a time, and a raw one needs those before it: "
-                    "give episode_start=True with the first of an episode, and with each further one the `state` that "
-                    "predict returned before; or take observations from make_env(), which are stacked already"
-                )
-            memory = np.zeros(whole, self.spec.frame_dtype)
+            raise UsageError(
+                f"observation: this agent sees {self.stack} frames at a time, and a raw one needs those before it: "
+                "give episode_start=True with the first of an episode, and with each further one the `state` that predict "
+                "returned before; or take observations from make_env(), which are stacked already"
+            )
         if memory.shape != (whole if batched else whole[1:]) or memory.dtype != self.spec.frame_dtype:
             raise UsageError(
                 f"state: {memory.dtype} of shape {memory.shape} is not what predict returned with the frames before"
