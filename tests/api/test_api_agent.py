@@ -287,6 +287,7 @@ def test_public_names_are_there():
     assert set(AGENT_CLASSES.values()) <= set(found.values())
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         _ = sacbbf.Nothing
+    assert dir(sacbbf) == sorted(sacbbf.__all__)
 
 
 def test_importing_the_package_is_cheap():

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from replay_oracle import Oracle, assert_same, episodes, feed, frame_of, pair
 
 from sacbbf.replay import Replay
-from sacbbf.replay.state import COLUMNS, read_counters, read_rows, row_bytes, write_counters, write_rows
+from sacbbf.replay.state import COLUMNS, grown, read_counters, read_rows, row_bytes, write_counters, write_rows
 from sacbbf.replay.sum_tree import SumTree
 
 EVENTS = "...T....C..L.....B" * 3 + "...."  # 58 steps
@@ -221,3 +221,28 @@ def test_an_empty_replay_has_no_step_to_cut_off() -> None:
     replay.truncate_last()
     feed(replay, oracle, "....")
     assert not read_rows(replay, 0, 4)["truncated"].any()
+
+
+@pytest.mark.parametrize("prioritised", [True, False])
+@pytest.mark.parametrize("capacity", [58, 60])  # full to the last slot, or nearly so
+@pytest.mark.parametrize(("shape", "dtype"), KINDS)
+def test_a_replay_that_has_grown_is_as_one_that_was_larger_from_the_start(
+    shape: tuple[int, ...], dtype: Any, capacity: int, prioritised: bool
+) -> None:
+    kinds = {"shape": shape, "dtype": dtype, "prioritised": prioritised}
+    large, oracle = filled(capacity=90, **kinds)
+    small, _ = filled(capacity=capacity, **kinds)
+    found = grown(small, 90)
+    assert (found.ring.capacity, len(found), found.max_priority) == (90, len(small), small.max_priority)
+    for events in ("", ".L..T.C....", "....." * 9):  # beyond the new capacity too
+        feed_both(large, found, oracle, events)
+        assert drawn(found) == drawn(large)
+        if large.tree is not None and found.tree is not None:
+            assert found.tree.nodes.tobytes() == large.tree.nodes.tobytes()
+        assert_same(found, oracle, oracle.valid(2), 2, 0.9)
+
+
+def test_a_replay_that_has_overwritten_steps_cannot_grow() -> None:
+    replay, _ = filled(capacity=57)
+    with pytest.raises(ValueError, match="step 0 of 58 is overwritten"):
+        grown(replay, 100)

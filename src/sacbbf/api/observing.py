@@ -91,8 +91,8 @@ class Observing:
         if memory is None:
             raise UsageError(
                 f"observation: this agent sees {self.stack} frames at a time, and a raw one needs those before it: "
-                "give episode_start=True with the first of an episode, and with each further one the `state` that predict "
-                "returned before; or take observations from make_env(), which are stacked already"
+                "give episode_start=True with the first of an episode, and with each further one the `state` that "
+                "predict returned before; or take observations from make_env(), which are stacked already"
             )
         if memory.shape != (whole if batched else whole[1:]) or memory.dtype != self.spec.frame_dtype:
             raise UsageError(

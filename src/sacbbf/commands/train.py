@@ -141,7 +141,7 @@ def preset_defaults(argv: Sequence[str]) -> tuple[TrainArgs, str]:
     if steps is not None and steps_there is not None and steps != base.steps:
         base, kept = rescaled(base, spec.kind, steps)
         said = f"{source} is for {steps_there:,} steps: its schedules are scaled to {steps:,}"
-        said += f", but {', '.join(kept)} stay as the file has them" if kept else ""
+        said += f"; {', '.join(kept)} as the file has it" if kept else ""
     values = {name: getattr(base, name) for name in RunConfig.__dataclass_fields__}
     values["env"] = tyro.MISSING if env is None else base.env
     return TrainArgs(**values), said
