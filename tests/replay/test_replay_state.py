@@ -164,20 +164,29 @@ def test_counters_that_no_replay_has_are_refused(changes: dict[str, Any]) -> Non
 @pytest.mark.parametrize(
     "priorities",
     [
+        np.ones(57),
         np.ones(99),
-        np.ones(100, np.float32),
-        np.ones((100, 1)),
-        np.full(100, -1.0),
-        np.full(100, np.nan),
-        np.full(100, np.inf),
+        np.ones(58, np.float32),
+        np.ones((58, 1)),
+        np.full(58, -1.0),
+        np.full(58, np.nan),
+        np.full(58, np.inf),
     ],
-    ids=["short", "float32", "two dimensions", "negative", "no number", "infinite"],
+    ids=["short", "long", "float32", "two dimensions", "negative", "no number", "infinite"],
 )
 def test_priorities_that_no_replay_has_are_refused(priorities: Any) -> None:
     replay, _ = filled()
     _, counters = read_counters(replay)
     with pytest.raises(ValueError, match="priorities"):
         write_counters(replay, {"priorities": priorities}, counters)
+
+
+def test_zeros_for_slots_that_are_not_in_use_are_passed_over() -> None:
+    replay, _ = filled()
+    arrays, counters = read_counters(replay)
+    other = moved(replay, [])
+    write_counters(other, {"priorities": np.concatenate([arrays["priorities"], np.zeros(42)])}, counters)
+    assert drawn(other) == drawn(replay)
 
 
 @pytest.mark.parametrize("prioritised", [True, False])
