@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import warnings
 
 import numpy as np
@@ -100,6 +102,20 @@ def test_a_new_cycle_begins_schedules_anew_and_keeps_what_was_learned():
 def test_a_new_cycle_is_as_long_as_the_last_unless_said():
     agent = make().learn(30).learn(reset_num_timesteps=True)
     assert (agent.steps, agent.num_timesteps) == (60, 30)
+
+
+def test_an_interrupt_leaves_the_agent_whole(whole, tmp_path):
+    agent = make(settings=RESETTING)
+
+    def interrupt(agent):
+        if agent.steps == 73:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        agent.learn(STEPS, callback=interrupt)
+    assert agent.steps == 73 and signal.getsignal(signal.SIGINT) is before
+    assert everything(Agent.load(agent.save(tmp_path / "agent", replay=True)).learn()) == whole
 
 
 @pytest.mark.parametrize("wrong", [0, -3, 2.5, True, "10"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +31,7 @@ from sacbbf.run.evaluate import ROWS, evaluate, plan_of
 from sacbbf.run.loop import Training
 from sacbbf.run.result import episode_line
 from sacbbf.run.settings import RunConfig, Value
+from sacbbf.run.stop import Stop, ending_cleanly
 from sacbbf.run.torch_setup import torch_set_up
 from sacbbf.seeding import numpy_generator
 
@@ -116,7 +118,8 @@ class Agent:
 
         `callback` is a Callback, a function that is called after each step, or a list of such; one that returns False
         ends the learning, and a further call goes on. Every `eval_every` steps `eval_episodes` episodes are played.
-        An environment that was handed in as an object is given back: the episode in progress counts as cut off.
+        An environment that was handed in as an object is given back: the episode in progress counts as cut off. Ctrl-C
+        ends the step in progress before it is raised: the agent stays whole, and learning can go on.
         """
         check_at_least("eval_every", eval_every, 0)
         check_at_least("eval_episodes", eval_episodes, 1)
@@ -124,11 +127,11 @@ class Agent:
         target = self._plan(total_timesteps, reset_num_timesteps)
         training = self._built()
         self._log.begin(tb_log_name or self.name, reset_num_timesteps)
-        display = Display(Console(quiet=not progress_bar), self.source.spec.game)
-        with self._log, display, torch_set_up(self.config):
+        stop, display = Stop(), Display(Console(quiet=not progress_bar), self.source.spec.game)
+        with self._log, display, torch_set_up(self.config), ending_cleanly(stop, [signal.SIGINT]):
             display.begin("learning", target, training.step)
             try:
-                while training.step < target:
+                while training.step < target and not stop.interrupted:
                     going = self._advance(training, target, listener, display)
                     if eval_every and training.step % eval_every == 0:
                         found = self.evaluate(eval_episodes)
@@ -139,6 +142,8 @@ class Agent:
             finally:
                 if self.source.borrowed:
                     training.cut_off()
+        if stop.interrupted:
+            raise KeyboardInterrupt
         return self
 
     def _plan(self, steps: int | None, anew: bool) -> int:
