@@ -177,6 +177,15 @@ def test_evaluation_can_be_had_elsewhere():
         agent.evaluate(1, env=Noisy)
 
 
+@pytest.mark.parametrize("wrap", [lambda env: env, Spy, lambda env: TimeLimit(env, 4)])
+def test_the_object_of_training_can_be_named_for_evaluation(wrap):
+    """Whether it is copied or played itself: the episode in progress is over, as copying may reset the object."""
+    env = gymnasium.make(IDENTITY)
+    agent = make(env)
+    agent.learn(40, callback=lambda agent: agent.steps != 25 or bool(agent.evaluate(2, env=wrap(env))))
+    assert np.flatnonzero(agent._training.replay.ring.truncated[:40]).tolist() == [9, 19, 24, 34, 39]
+
+
 def test_settings_by_name_stay_when_steps_are_announced():
     agent = make(settings={"schedule.reset_every": 0, "eval.parallel": 2}).learn(3)
     assert agent.config.settings.schedule.reset_every == 0 and agent.config.eval.parallel == 2

@@ -140,7 +140,7 @@ class Agent:
                     if not going:
                         break
             finally:
-                if self.source.borrowed:
+                if self.source.given is not None:
                     training.cut_off()
         if stop.interrupted:
             raise KeyboardInterrupt
@@ -167,7 +167,7 @@ class Agent:
                 self._plans.config = self.config = self._plans.tuned(None, self.source.spec)
             with torch_set_up(self.config):
                 self._training = Training(self.config, make=self.source.make, initial=self._loaded)
-            if self.source.borrowed:
+            if self.source.given is not None:
                 self._training.cut_off()
         return self._training
 
@@ -282,8 +282,9 @@ class Agent:
             return Evaluation.of(tuple(record.score for record in evaluate(policy, source.make_for_play, plan)))
 
     def _give_way(self, source: EnvSource) -> None:
-        """Leave the episode in progress if others are to play on the object of training itself."""
-        if source.shared and self._training is not None:
+        """Leave the episode in progress if the object of training itself is looked at or played by others."""
+        mine = source.given is not None and source.given is self.source.given
+        if self._training is not None and mine and (source.shared or source is not self.source):
             self._training.cut_off()
 
     # --- keeping ------------------------------------------------------------------------------------------------

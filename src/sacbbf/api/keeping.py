@@ -66,7 +66,7 @@ def read_agent(path: Path, config: RunConfig, env: EnvLike | None, device: str, 
     """Read the agent with this configuration from its folder, for its own environment or for `env`."""
     folder = RunDirectory(path)
     source = source_of(config.env if env is None else env, config.environment)
-    same = source.name == config.env and not source.borrowed
+    same = source.name == config.env and source.given is None
     config = replace(config, env=source.name, device=resolve_device(device))
     if folder.policy.exists():
         check_layout(read_layout(folder.policy), config, source.spec, str(path))

@@ -28,7 +28,7 @@ class EnvSource:
     spec: EnvSpec
     repeatable: bool  # whether make_env(name, settings=settings) alone finds the environment again
     shared: bool  # there is one object only: evaluation plays on the one that training uses
-    borrowed: bool  # training uses an object that was handed in, which others may use when it does not
+    given: AnyEnv | None  # the unwrapped object that was handed in, which others may use when training does not
     raw: RawSide | None  # the environment's own spaces; None for Atari
     description: str  # one sentence for people: what evaluation plays on
     _make: _Maker
@@ -69,7 +69,7 @@ def _of_name(name: str, settings: EnvSettings) -> EnvSource:
     made.close()
     maker = _by_name(spec.id, settings)
     words = f"evaluation plays on further environments made as {spec.id}"
-    return EnvSource(spec.id, settings, spec, True, False, False, raw, words, maker, maker)
+    return EnvSource(spec.id, settings, spec, True, False, None, raw, words, maker, maker)
 
 
 def _of_object(env: AnyEnv, settings: EnvSettings) -> EnvSource:
@@ -83,7 +83,7 @@ def _of_object(env: AnyEnv, settings: EnvSettings) -> EnvSource:
     spec, raw = seen.spec, raw_side(seen)
     if plain:
         words = f"evaluation plays on further environments made as {name}, which is what the object is"
-        return EnvSource(name, settings, spec, True, False, True, raw, words, itself, _by_name(name, settings))
+        return EnvSource(name, settings, spec, True, False, env.unwrapped, raw, words, itself, _by_name(name, settings))
     try:
         copier = Copier(env)
     except NoCopy as reason:
@@ -91,13 +91,13 @@ def _of_object(env: AnyEnv, settings: EnvSettings) -> EnvSource:
             f"evaluation plays on the object itself, between episodes, as no copy can be made of it ({reason}); "
             "a training episode in progress is cut off before"
         )
-        return EnvSource(name, settings, spec, False, True, True, raw, words, itself, itself)
+        return EnvSource(name, settings, spec, False, True, env.unwrapped, raw, words, itself, itself)
 
     def copy(render: bool) -> Environment:
         return make_gymnasium(copier.make(render), name=name, max_steps=settings.max_steps, render=render, owned=True)
 
     words = "evaluation plays on copies of the object, made from its spec with its wrappers"
-    return EnvSource(name, settings, spec, False, False, True, raw, words, itself, copy)
+    return EnvSource(name, settings, spec, False, False, env.unwrapped, raw, words, itself, copy)
 
 
 def _of_function(function: Callable[[], AnyEnv], settings: EnvSettings) -> EnvSource:
@@ -113,7 +113,7 @@ def _of_function(function: Callable[[], AnyEnv], settings: EnvSettings) -> EnvSo
         return make_env(made, settings=settings, render=render, name=name, owned=True)
 
     words = "evaluation plays on further environments made by the function"
-    return EnvSource(name, settings, seen.spec, plain, False, False, raw_side(seen), words, make, make)
+    return EnvSource(name, settings, seen.spec, plain, False, None, raw_side(seen), words, make, make)
 
 
 class _Factory:
