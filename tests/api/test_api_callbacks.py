@@ -138,8 +138,25 @@ def test_tensorboard_is_told_of_all_calls_in_one_place(tmp_path):
     assert [step for step, _ in found["evaluation/mean"]] == [40, 80]
     assert found["mine"][4] == (5, 10.0)
     assert [step for step, _ in read_events(boards / "another_1")["train/score"]] == [110, 120]
+    agent.learn(1)
+    agent.learn(1, tb_log_name="third")
+    assert sorted(path.name for path in boards.iterdir()) == ["another_1", "sac-bbf_1", "third_1"]
     make(tensorboard_log=boards).learn(1)
     assert (boards / "sac-bbf_2").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ({"tb_log_name": "first"}, "tb_log_name = 'first': goes with tensorboard_log"),
+        ({"eval_episodes": 3}, "eval_episodes = 3: goes with eval_every"),
+    ],
+)
+def test_what_could_not_act_is_refused(words, message):
+    agent = make()
+    with pytest.raises(UsageError, match=message):
+        agent.learn(3, **words)
+    assert agent.steps == 0
 
 
 def test_words_are_said_as_wanted(capsys):

@@ -126,7 +126,7 @@ def test_bad_numbers_of_steps_change_nothing(wrong):
     assert (agent.steps, agent.config.steps) == (5, 5)
 
 
-@pytest.mark.parametrize("words", [{"eval_every": -1}, {"eval_every": 2.0}, {"eval_episodes": 0}])
+@pytest.mark.parametrize("words", [{"eval_every": -1}, {"eval_every": 2.0}, {"eval_episodes": 0, "eval_every": 2}])
 def test_bad_evaluation_words_are_refused_at_once(words):
     with pytest.raises(UsageError, match=f"{next(iter(words))} = "):
         make().learn(5, **words)

@@ -15,7 +15,7 @@ import torch
 from rich.console import Console
 
 from sacbbf.agents.presets import AgentName
-from sacbbf.api.callbacks import Callback, CallbackLike, check_at_least, one_callback
+from sacbbf.api.callbacks import Callback, CallbackLike, Evaluating, check_at_least, one_callback
 from sacbbf.api.evaluation import Evaluation
 from sacbbf.api.keeping import Kept, read_agent, stored_config, write_agent
 from sacbbf.api.logs import Log
@@ -40,8 +40,6 @@ class Agent:
     """An agent on one environment. Its subclasses are the published ones."""
 
     name: ClassVar[AgentName]
-    config: RunConfig
-    """All its settings; `agent.config.settings` are those of learner and networks."""
     source: EnvSource
     """Where its environments come from; `agent.source.description` says what evaluation plays on."""
 
@@ -71,13 +69,13 @@ class Agent:
         plans, source = Plans.of(env, given, self.name, seed, device)
         self._begin(plans, source, log)
 
-    def _begin(self, plans: Plans, source: EnvSource, log: Log) -> None:
+    def _begin(
+        self, plans: Plans, source: EnvSource, log: Log, training: Training | None = None, loaded: Network | None = None
+    ) -> None:
         self._plans, self.source, self._log = plans, source, log
-        self.config = plans.config
+        self._training, self._loaded = training, loaded
         self._log.game = source.spec.game
         self.metrics: dict[str, float] = {}
-        self._training: Training | None = None
-        self._loaded: Network | None = None
         self._observing = Observing(source.spec, self.config.stack, source.raw)
         self._generator = numpy_generator(self.config.seed, "predict")
         if log.verbose:
@@ -85,6 +83,11 @@ class Agent:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({describe(self.config, self.source, self.steps)})"
+
+    @property
+    def config(self) -> RunConfig:
+        """All its settings; `agent.config.settings` are those of learner and networks."""
+        return self._plans.config
 
     # --- learning -----------------------------------------------------------------------------------------------
 
@@ -101,13 +104,13 @@ class Agent:
     def learn(
         self,
         total_timesteps: int | None = None,
-        *,
         callback: CallbackLike | Iterable[CallbackLike] | None = None,
+        *,
         reset_num_timesteps: bool = False,
         tb_log_name: str | None = None,
         progress_bar: bool = False,
         eval_every: int = 0,
-        eval_episodes: int = 10,
+        eval_episodes: int | None = None,
     ) -> Self:
         """Learn from `total_timesteps` MORE environment steps, and return the agent.
 
@@ -117,28 +120,28 @@ class Agent:
         call, resets included; networks, optimiser and replay stay, and `steps` counts on.
 
         `callback` is a Callback, a function that is called after each step, or a list of such; one that returns False
-        ends the learning, and a further call goes on. Every `eval_every` steps `eval_episodes` episodes are played.
-        An environment that was handed in as an object is given back: the episode in progress counts as cut off. Ctrl-C
-        ends the step in progress before it is raised: the agent stays whole, and learning can go on.
+        ends the learning, and a further call goes on. `eval_episodes` (10) episodes are played every `eval_every`
+        steps. An environment that was handed in as an object is given back: the episode in progress counts as cut
+        off. Ctrl-C ends the step in progress before it is raised: the agent stays whole, and learning can go on.
         """
         check_at_least("eval_every", eval_every, 0)
-        check_at_least("eval_episodes", eval_episodes, 1)
+        check_at_least("eval_episodes", 10 if eval_episodes is None else eval_episodes, 1)
+        if eval_episodes is not None and not eval_every:
+            raise UsageError(f"eval_episodes = {eval_episodes}: goes with eval_every, which says how often")
         listener = one_callback(callback)
+        if eval_every:
+            listener = one_callback([listener, Evaluating(eval_every, eval_episodes or 10, listener)])
+        self._log.check(tb_log_name)
         target = self._plan(total_timesteps, reset_num_timesteps)
         training = self._built()
-        self._log.begin(tb_log_name or self.name, reset_num_timesteps)
+        self._log.begin(self.name, tb_log_name, reset_num_timesteps)
         stop, display = Stop(), Display(Console(quiet=not progress_bar), self.source.spec.game)
         with self._log, display, torch_set_up(self.config), ending_cleanly(stop, [signal.SIGINT]):
             display.begin("learning", target, training.step)
+            going = True
             try:
-                while training.step < target and not stop.interrupted:
+                while going and training.step < target and not stop.interrupted:
                     going = self._advance(training, target, listener, display)
-                    if eval_every and training.step % eval_every == 0:
-                        found = self.evaluate(eval_episodes)
-                        self.note_evaluation(found)
-                        going &= listener.on_evaluation(self, found) is not False
-                    if not going:
-                        break
             finally:
                 if self.source.given is not None:
                     training.cut_off()
@@ -150,7 +153,6 @@ class Agent:
         """Make the plans for more steps, and return how many there are in all."""
         before = self.config
         target = self._plans.more(steps, self.steps, self.source.spec, anew)
-        self.config = self._plans.config
         if self._training is None or self.config == before:
             return target
         if self._training.step == 0 and self._plans.given is not None:  # it has only played: it is built anew
@@ -164,7 +166,7 @@ class Agent:
         """Return the training, built at its first use."""
         if self._training is None:
             if self._plans.sha256:
-                self._plans.config = self.config = self._plans.tuned(None, self.source.spec)
+                self._plans.config = self._plans.tuned(None, self.source.spec)
             with torch_set_up(self.config):
                 self._training = Training(self.config, make=self.source.make, initial=self._loaded)
             if self.source.given is not None:
@@ -204,7 +206,7 @@ class Agent:
         """
         source = source_of(env, self.config.environment)
         same_spaces(self.source.spec, source.spec)
-        self._plans.config = self.config = replace(self.config, env=source.name)
+        self._plans.config = replace(self.config, env=source.name)
         if self._training is not None:
             self._training.set_env(source.make(), self.config)
         self.source, self._observing = source, Observing(source.spec, self.config.stack, source.raw)
@@ -328,5 +330,4 @@ class Agent:
         return agent
 
     def _take(self, kept: Kept, log: Log) -> None:
-        self._begin(Plans(kept.config, sha256=kept.sha256), kept.source, log)
-        self._training, self._loaded = kept.training, kept.network
+        self._begin(Plans(kept.config, sha256=kept.sha256), kept.source, log, kept.training, kept.network)

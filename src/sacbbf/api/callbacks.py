@@ -89,6 +89,21 @@ class CheckpointCallback(Callback):
             agent.save(self.path / f"{self.prefix}_{agent.steps}_steps", replay=self.replay)
 
 
+class Evaluating(Callback):
+    """Evaluates every so many steps, and tells another callback of it."""
+
+    def __init__(self, every: int, episodes: int, listener: Callback) -> None:
+        self.every, self.episodes, self.listener = every, episodes, listener
+
+    def on_step(self, agent: Agent) -> bool | None:
+        """Evaluate when it is time."""
+        if agent.steps % self.every:
+            return None
+        found = agent.evaluate(self.episodes)
+        agent.note_evaluation(found)
+        return self.listener.on_evaluation(agent, found)
+
+
 class _Function(Callback):
     """A function that is called after every step."""
 

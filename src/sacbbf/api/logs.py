@@ -26,17 +26,24 @@ class Log:
         self.path: Path | None = None  # where TensorBoard's files of this agent lie
         self.game = game
         self._board: TensorBoard | None = None
+        self._name = ""
         self._scores: deque[float] = deque(maxlen=20)
 
-    def begin(self, name: str, anew: bool) -> Self:
-        """Open event files in FOLDER/NAME_N: of a new N, or unless `anew` where the last ones lie."""
-        if self.folder is not None:
-            if self.path is None or anew:
-                numbers = range(1, 1_000_000)
-                self.path = next(path for n in numbers if not (path := self.folder / f"{name}_{n}").exists())
-                self.path.mkdir(parents=True)
-            self._board = TensorBoard(self.path, self.game)
-        return self
+    def check(self, name: str | None) -> None:
+        """Refuse a name for TensorBoard's files where none are written."""
+        if name is not None and self.folder is None:
+            raise UsageError(f"tb_log_name = {name!r}: goes with tensorboard_log, which the agent was not given")
+
+    def begin(self, default: str, name: str | None, anew: bool) -> None:
+        """Open event files in FOLDER/NAME_N: a new one if `anew` or under another name, else the last one."""
+        if self.folder is None:
+            return
+        if self.path is None or anew or name not in (None, self._name):
+            self._name = name or default
+            numbers = range(1, 1_000_000)
+            self.path = next(path for n in numbers if not (path := self.folder / f"{self._name}_{n}").exists())
+            self.path.mkdir(parents=True)
+        self._board = TensorBoard(self.path, self.game)
 
     def __enter__(self) -> Self:
         return self
