@@ -118,7 +118,7 @@ def test_an_interrupt_leaves_the_agent_whole(whole, tmp_path):
     assert everything(Agent.load(agent.save(tmp_path / "agent", replay=True)).learn()) == whole
 
 
-@pytest.mark.parametrize("wrong", [0, -3, 2.5, True, "10"])
+@pytest.mark.parametrize("wrong", [0, -3, 2.5, True, "10", np.int64(0)])
 def test_bad_numbers_of_steps_change_nothing(wrong):
     agent = make().learn(5)
     with pytest.raises(UsageError, match=r"total_timesteps = .*: must be a whole number of at least 1"):

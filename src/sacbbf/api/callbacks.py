@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sacbbf.api.evaluation import Evaluation
 from sacbbf.errors import UsageError
@@ -145,9 +146,9 @@ def one_callback(given: CallbackLike | Iterable[CallbackLike] | None) -> Callbac
     )
 
 
-def check_at_least(name: str, value: int, least: int) -> None:
+def check_at_least(name: str, value: Any, least: int) -> None:
     """Raise UsageError for a number that is too small."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
         raise UsageError(f"{name} = {value!r}: must be a whole number of at least {least}")
 
 

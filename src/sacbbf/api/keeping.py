@@ -18,7 +18,7 @@ from sacbbf.run.checkpoint import Checkpoints, Resumed, load, read_manifests
 from sacbbf.run.loop import Training
 from sacbbf.run.policy_file import check_layout, load_policy, policy_bytes, read_layout
 from sacbbf.run.records import RECORDS, Mark, RunDirectory
-from sacbbf.run.settings import RunConfig, from_toml, resolve_device, to_toml
+from sacbbf.run.settings import RunConfig, check_fit, from_toml, resolve_device, to_toml
 from sacbbf.run.take_up import changes, identity
 from sacbbf.run.torch_setup import torch_set_up
 
@@ -68,6 +68,7 @@ def read_agent(path: Path, config: RunConfig, env: EnvLike | None, device: str, 
     source = source_of(config.env if env is None else env, config.environment)
     same = source.name == config.env and source.given is None
     config = replace(config, env=source.name, device=resolve_device(device))
+    check_fit(config, source.spec)
     if folder.policy.exists():
         check_layout(read_layout(folder.policy), config, source.spec, str(path))
     state = state_folder(path)

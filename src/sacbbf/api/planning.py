@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from sacbbf.agents.presets import AgentName
+from sacbbf.api.callbacks import check_at_least
 from sacbbf.envs.base import EnvSpec
 from sacbbf.envs.make import EnvSettings
 from sacbbf.envs.source import EnvLike, EnvSource, source_of
@@ -51,8 +52,9 @@ class Plans:
 
         `anew` begins another cycle of schedules; else those of the first number stay, at their ends beyond it.
         """
-        if steps is not None and (not isinstance(steps, int) or isinstance(steps, bool) or steps < 1):
-            raise UsageError(f"total_timesteps = {steps!r}: must be a whole number of at least 1")
+        if steps is not None:
+            check_at_least("total_timesteps", steps, 1)
+            steps = int(steps)
         config = self.config
         if done == 0:
             config = self._announced(steps, spec)
