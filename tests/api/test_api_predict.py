@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import gymnasium
 import numpy as np
 import pytest
 from small_api import Motion, make
 
 from sacbbf import SACBBF, UsageError
+from sacbbf.api.observing import Observing
+from sacbbf.envs.base import EnvSpec
+from sacbbf.envs.raw import RawSide
 from sacbbf.envs.stack import FrameStack
 
 
@@ -140,5 +145,42 @@ def test_raw_screens_of_atari_are_refused():
 
 def test_a_wrong_shape_names_both_that_are_right():
     agent = make(lambda: Picture((6, 7, 5), np.int64, 9))
-    with pytest.raises(UsageError, match=r"shape \(3,\): must be \(5, 6, 7\), .* or \(6, 7, 5\), as custom:"):
+    message = (
+        "shape (3,): must be (5, 6, 7), as make_env() shows states, or one of Box(0, 9, (6, 7, 5), int64), as custom:"
+    )
+    with pytest.raises(UsageError, match=re.escape(message)):
         agent.predict(np.zeros(3))
+
+
+# --- observations that are no arrays of numbers with axes ---
+
+
+def observing(space, to_frame, stack=1):
+    raw = RawSide(space, gymnasium.spaces.Discrete(2), to_frame, int, int)
+    return Observing(EnvSpec("made up", "vector", (3,), np.dtype(np.float32), 2, ("a", "b")), stack, raw)
+
+
+def test_observations_in_parts_are_read_one_by_one_and_as_vector_environments_show_them():
+    parts = {"place": gymnasium.spaces.Box(0.0, 1.0, (2,)), "light": gymnasium.spaces.Discrete(4)}
+    space = gymnasium.spaces.Dict(parts)
+    found = observing(space, lambda one: np.array([*one["place"], one["light"]], np.float32))
+    one = {"place": np.array([0.5, 0.25], np.float32), "light": 3}
+    many = {"place": np.array([[0.5, 0.25], [1.0, 0.0]], np.float32), "light": np.array([3, 1])}
+    assert found.read(one, None, None).states.tolist() == [[0.5, 0.25, 3]]
+    seen = found.read(many, "kept", np.ones(2, bool))
+    assert seen.states.tolist() == [[0.5, 0.25, 3], [1, 0, 1]] and seen.batched and seen.memory == "kept"
+    assert found.read(np.zeros((2, 3), np.float32), None, None).batched  # states are taken too
+    for wrong in ({"place": one["place"]}, {}, {"place": 3, "light": 2}):
+        with pytest.raises(UsageError, match=r"observation: is not one of Dict\(.*, nor a batch of such"):
+            found.read(wrong, None, None)
+    stacked = observing(space, lambda one: np.array([*one["place"], one["light"]], np.float32), stack=2)
+    first = stacked.read(one, None, True)
+    assert stacked.read(one, first.memory, None).states.tolist() == [[0.5, 0.25, 3, 0.5, 0.25, 3]]
+
+
+def test_numbers_are_observations_too():
+    found = observing(gymnasium.spaces.Discrete(3), lambda number: np.eye(3, dtype=np.float32)[number])
+    assert found.read(2, None, None).states.tolist() == [[0, 0, 1]] and not found.read(2, None, None).batched
+    several = np.array([2, 0, 1])  # as many as a state has entries, but whole numbers
+    assert found.read(several, None, None).states.tolist() == [[0, 0, 1], [1, 0, 0], [0, 1, 0]]
+    assert found.read(several.astype(np.float32), None, None).states.tolist() == [[2, 0, 1]]

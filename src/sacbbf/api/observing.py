@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from gymnasium.vector.utils import batch_space, iterate
 
 from sacbbf.envs.base import EnvSpec
 from sacbbf.envs.raw import RawSide
@@ -49,18 +51,43 @@ class Observing:
         A raw frame of an agent that sees several needs those before it, which are kept in `memory`; `episode_start`
         says where there are none.
         """
-        array = np.asarray(observation)
         starts = None if episode_start is None else np.asarray(episode_start, np.bool_)
+        if self.raw is not None and self.raw_shape is None and isinstance(observation, dict | tuple):
+            several, batched = self._parts(observation)
+            return self._raw(several, batched, memory, starts)
+        array = np.asarray(observation)
         reading = self._reading(array, starts)
         batch = array if reading.batched else array[np.newaxis]
-        if not reading.raw:
-            return Seen(batch.astype(self.spec.frame_dtype, copy=False), reading.batched, memory)
+        if reading.raw:
+            return self._raw(batch, reading.batched, memory, starts)
+        return Seen(batch.astype(self.spec.frame_dtype, copy=False), reading.batched, memory)
+
+    def _raw(self, batch: Iterable[Any], batched: bool, memory: Any, starts: npt.NDArray[np.bool_] | None) -> Seen:
+        """Return the states of raw observations, with the frames before them where an agent sees several."""
         assert self.raw is not None
         frames = np.stack([self.raw.to_frame(one) for one in batch])  # (B, C, ...)
         if self.stack == 1:
-            return Seen(frames, reading.batched, memory)
-        states = self._push(frames, None if memory is None else np.asarray(memory), starts, reading.batched)
-        return Seen(states, reading.batched, states if reading.batched else states[0])
+            return Seen(frames, batched, memory)
+        states = self._push(frames, None if memory is None else np.asarray(memory), starts, batched)
+        return Seen(states, batched, states if batched else states[0])
+
+    def _parts(self, observation: Any) -> tuple[list[Any], bool]:
+        """Return single ones of raw observations made of parts (dictionaries), and whether they came as a batch.
+
+        A batch has one array for each part, as vector environments show it.
+        """
+        assert self.raw is not None
+        space = self.raw.observation_space
+        if space.contains(observation):
+            return [observation], False
+        part = observation
+        while isinstance(part, dict | tuple) and part:
+            part = next(iter(part.values())) if isinstance(part, dict) else part[0]
+        try:
+            found = list(iterate(batch_space(space, len(part)), observation))
+        except Exception as error:  # of whatever kind the parts cannot be taken apart
+            raise UsageError(f"observation: is not one of {space}, nor a batch of such ({error})") from error
+        return found, True
 
     def _reading(self, array: npt.NDArray[Any], starts: npt.NDArray[np.bool_] | None) -> _Reading:
         """Return how to understand an array: what fits `episode_start`, then the dtype; else as states, as one."""
@@ -80,7 +107,9 @@ class Observing:
 
     def _fits(self, shape: tuple[int, ...], reading: _Reading) -> bool:
         wanted = self.raw_shape if reading.raw else self.shape
-        return wanted is not None and (shape[1:] if reading.batched else shape) == wanted and len(shape) > 0
+        if wanted is None or (reading.batched and not shape):
+            return False
+        return (shape[1:] if reading.batched else shape) == wanted
 
     def _push(self, frames: Frame, memory: Frame | None, starts: npt.NDArray[np.bool_] | None, batched: bool) -> Frame:
         """Return states (B, stack * C, ...): frames (B, C, ...) behind those that were seen before."""
@@ -104,8 +133,8 @@ class Observing:
 
     def _refusal(self, shape: tuple[int, ...]) -> str:
         words = f"observation has shape {shape}: must be {self.shape}, as make_env() shows states"
-        if self.raw_shape is not None and self.raw_shape != self.shape:
-            words += f", or {self.raw_shape}, as {self.spec.id} shows them"
+        if self.raw is not None and self.raw_shape != self.shape:
+            words += f", or one of {self.raw.observation_space}, as {self.spec.id} shows them"
         if self.spec.game is not None:
             words += " (an Atari game is played under the Atari 100K protocol, so raw screens cannot be used)"
         return words + ", or a batch of such"
