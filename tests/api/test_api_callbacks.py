@@ -54,7 +54,7 @@ def test_several_callbacks_are_all_told_and_any_ends_the_learning():
     agent = make().learn(40, callback=[notes, lambda agent: calls.append(1), [more, lambda agent: agent.steps < 7]])
     assert agent.steps == 7 == len(calls)
     assert notes.steps == more.steps == list(range(1, 8))
-    assert make().learn(3, callback=[]).steps == 3
+    assert make().learn(3, [notes]).steps == notes.steps[-1] == 3
 
 
 @pytest.mark.parametrize("wrong", [3, [3], "print"])

@@ -38,6 +38,10 @@ sys.exit(run(["train", "--config", config, "--out", out, "--quiet"]))
 """
 
 
+TESTS = Path(__file__).parents[1]
+PATHS = [str(TESTS), str(TESTS.parent / "src")]  # of the code beside these tests, whatever is installed
+
+
 class Child:
     """A training in a process of its own, which waits at a crash point; it shows life five times a second."""
 
@@ -46,7 +50,7 @@ class Child:
         config.write_text(to_toml(short_config()))
         self.process = subprocess.Popen(
             [sys.executable, "-c", WAITING, str(config), str(folder / "run"), point, str(count)],
-            env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[1]), "OMP_NUM_THREADS": "1"},
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(PATHS), "OMP_NUM_THREADS": "1"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
