@@ -1,4 +1,4 @@
-"""An environment of one's own: any Gymnasium environment with discrete actions, registered under an id.
+"""An environment of one's own: any Gymnasium environment with discrete actions, here a class that nobody registered.
 
 python examples/custom_environment.py [STEPS]
 """
@@ -7,6 +7,7 @@ import sys
 
 import gymnasium
 import numpy as np
+from gymnasium.wrappers import TimeLimit
 
 from sacbbf import SACBBF
 
@@ -30,8 +31,6 @@ class Corridor(gymnasium.Env):
         return np.eye(10, dtype=np.float32)[self.place], 1.0 if over else -0.01, over, False, {}
 
 
-gymnasium.register("Corridor-v0", Corridor, max_episode_steps=100)
-
 if __name__ == "__main__":
     steps = int(sys.argv[1]) if len(sys.argv) > 1 else 2_000
-    print(SACBBF("Corridor-v0").learn(steps, progress_bar=True).evaluate(20))
+    print(SACBBF(lambda: TimeLimit(Corridor(), 100)).learn(steps, progress_bar=True).evaluate(20))

@@ -18,7 +18,7 @@ import tyro
 import parts
 from sacbbf.cli import COMMANDS
 from sacbbf.commands.train import TrainArgs, preset_defaults, run_config
-from sacbbf.run.settings import check_run
+from sacbbf.run.settings import check_run, resolve, to_toml
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -127,10 +127,14 @@ def test_every_command_is_shown_somewhere():
 
 
 @pytest.mark.parametrize("line", LINES, ids=[f"{page}: {line}" for line, page in LINES.items()])
-def test_a_command_line_is_understood(line, monkeypatch):
+def test_a_command_line_is_understood(line, monkeypatch, tmp_path):
     skip_without(*(["minatar"] if "MinAtar/" in line else []))
     if "cuda" in line:
         monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    if line.startswith("sacbbf train") and "RUN" in line:  # which is read for its settings
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "RUN").mkdir()
+        (tmp_path / "RUN/config.toml").write_text(to_toml(resolve("Pong", size="laptop")[0]))
     assert parse(words_of(line)) is not None
 
 

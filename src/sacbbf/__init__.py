@@ -14,10 +14,13 @@ if TYPE_CHECKING:
         SRSPR,
         Agent,
         Callback,
+        CheckpointCallback,
         DrQEps,
+        EvalCallback,
         Evaluation,
         OTRainbow,
         SACDiscrete,
+        train,
     )
     from sacbbf.envs.make import EnvSettings, make_env
     from sacbbf.envs.states import StateEnv
@@ -38,14 +41,17 @@ _HOMES = {
             "Agent",
             "BBF",
             "Callback",
+            "CheckpointCallback",
             "DER",
             "DrQEps",
+            "EvalCallback",
             "Evaluation",
             "OTRainbow",
             "SACBBF",
             "SACDiscrete",
             "SPR",
             "SRSPR",
+            "train",
         ),
         "sacbbf.api",
     ),
@@ -69,8 +75,10 @@ __all__ = [
     "SRSPR",
     "Agent",
     "Callback",
+    "CheckpointCallback",
     "DrQEps",
     "EnvSettings",
+    "EvalCallback",
     "Evaluation",
     "Learner",
     "OTRainbow",
@@ -85,7 +93,13 @@ __all__ = [
     "register_optimiser",
     "register_policy_head",
     "register_projection",
+    "train",
 ]
+
+
+def __dir__() -> list[str]:
+    """List the public names alone."""
+    return sorted(__all__)
 
 
 def __getattr__(name: str) -> Any:

@@ -53,7 +53,7 @@ def play(env: Any, seed: int = 3, steps: int = 6) -> list[Any]:
 @pytest.mark.parametrize(("given", "name"), [("ms_pacman", "MsPacman"), ("CartPole-v1", "CartPole-v1")])
 def test_a_name_is_as_make_env_resolves_it(given, name):
     source = source_of(given)
-    assert (source.name, source.repeatable, source.shared) == (name, True, False)
+    assert (source.name, source.repeatable, source.shared, source.given) == (name, True, False, None)
     assert source.spec == make_env(name).spec
 
 
@@ -61,6 +61,7 @@ def test_a_plain_object_goes_by_its_id_and_is_trained_itself():
     raw = gymnasium.make("CartPole-v1")
     source = source_of(raw)
     assert (source.name, source.repeatable, source.shared) == ("CartPole-v1", True, False)
+    assert source.given is raw.unwrapped
     source.make().reset(7)
     assert np.allclose(raw.unwrapped.state, gymnasium.make("CartPole-v1").reset(seed=7)[0])
     assert play(source.make_for_play()) == play(make_env("CartPole-v1"))
@@ -157,6 +158,30 @@ def test_settings_hold_for_objects_and_functions():
         assert len(play(source.make())) == len(play(source.make_for_play())) == 3
     with pytest.raises(EnvError, match=r"sticky = 0\.25 is for Atari"):
         source_of(Identity(), EnvSettings(sticky=0.25))
+
+
+def test_the_raw_side_leads_to_frames_and_numbers_and_back():
+    class Odd(Identity):
+        def __init__(self) -> None:
+            self.action_space = gymnasium.spaces.Discrete(5, start=3)
+
+    for source in (source_of(Odd), source_of(Odd())):
+        raw = source.raw
+        assert raw is not None and raw.action_space == gymnasium.spaces.Discrete(5, start=3)
+        assert [raw.to_action(number) for number in range(5)] == [3, 4, 5, 6, 7]
+        assert [raw.to_number(action) for action in (3, 7)] == [0, 4]
+        assert raw.to_frame([0, 1, 0, 0, 0]).dtype == source.spec.frame_dtype
+    minatar = source_of("MinAtar/Breakout-v1").raw
+    assert minatar is not None and minatar.observation_space.shape == (10, 10, 4)
+    grid = np.random.default_rng(0).random((10, 10, 4)) < 0.5
+    assert np.array_equal(minatar.to_frame(grid), grid.transpose(2, 0, 1))
+    assert source_of("Pong").raw is None
+
+
+def test_a_vector_environment_of_stable_baselines_is_refused():
+    vec_env = pytest.importorskip("stable_baselines3.common.vec_env")
+    with pytest.raises(EnvError, match="DummyVecEnv; a vector environment is several at once"):
+        source_of(vec_env.DummyVecEnv([Identity]))
 
 
 def test_what_is_no_environment_is_refused():

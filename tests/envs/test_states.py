@@ -8,6 +8,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from sacbbf import EnvSettings, StateEnv
+from sacbbf.envs.base import EnvError
 from sacbbf.envs.make import make_env
 from sacbbf.envs.stack import FrameStack
 from toys import Lives
@@ -98,3 +99,15 @@ def test_a_lost_life_is_told_and_does_not_end_the_episode(monkeypatch):
     assert [info["life_lost"] for *_, info in seen] == [False, False, True, False, False, False]
     assert [terminated for _, _, terminated, *_ in seen] == [False] * 5 + [True]
     assert seen[1][0].tolist() == [10, 11, 12] and seen[2][0].tolist() == [0, 0, 13]
+
+
+def test_an_environment_that_is_made_already_is_shown_with_its_own_actions():
+    raw = gymnasium.make("CartPole-v1")
+    raw.action_space = gymnasium.spaces.Discrete(2, start=5)
+    env = StateEnv(make_env(raw), stack=2)
+    assert env.action_space == raw.action_space
+    env.reset(seed=0)
+    with pytest.raises(EnvError, match=r"action must be an integer in 0 \.\. 1, got -1"):
+        env.step(4)
+    with pytest.raises(EnvError, match="settings: must be left out"):
+        StateEnv(make_env("CartPole-v1"), settings=EnvSettings())

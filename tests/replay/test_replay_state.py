@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from replay_oracle import Oracle, assert_same, episodes, feed, frame_of, pair
 
 from sacbbf.replay import Replay
-from sacbbf.replay.state import read_counters, read_rows, row_bytes, write_counters, write_rows
+from sacbbf.replay.state import grown, read_counters, read_rows, row_bytes, write_counters, write_rows
 from sacbbf.replay.storage import COLUMNS
 from sacbbf.replay.sum_tree import SumTree
 
@@ -165,20 +165,29 @@ def test_counters_that_no_replay_has_are_refused(changes: dict[str, Any]) -> Non
 @pytest.mark.parametrize(
     "priorities",
     [
+        np.ones(57),
         np.ones(99),
-        np.ones(100, np.float32),
-        np.ones((100, 1)),
-        np.full(100, -1.0),
-        np.full(100, np.nan),
-        np.full(100, np.inf),
+        np.ones(58, np.float32),
+        np.ones((58, 1)),
+        np.full(58, -1.0),
+        np.full(58, np.nan),
+        np.full(58, np.inf),
     ],
-    ids=["short", "float32", "two dimensions", "negative", "no number", "infinite"],
+    ids=["short", "long", "float32", "two dimensions", "negative", "no number", "infinite"],
 )
 def test_priorities_that_no_replay_has_are_refused(priorities: Any) -> None:
     replay, _ = filled()
     _, counters = read_counters(replay)
     with pytest.raises(ValueError, match="priorities"):
         write_counters(replay, {"priorities": priorities}, counters)
+
+
+def test_zeros_for_slots_that_are_not_in_use_are_passed_over() -> None:
+    replay, _ = filled()
+    arrays, counters = read_counters(replay)
+    other = moved(replay, [])
+    write_counters(other, {"priorities": np.concatenate([arrays["priorities"], np.zeros(42)])}, counters)
+    assert drawn(other) == drawn(replay)
 
 
 @pytest.mark.parametrize("prioritised", [True, False])
@@ -222,3 +231,28 @@ def test_an_empty_replay_has_no_step_to_cut_off() -> None:
     replay.truncate_last()
     feed(replay, oracle, "....")
     assert not read_rows(replay, 0, 4)["truncated"].any()
+
+
+@pytest.mark.parametrize("prioritised", [True, False])
+@pytest.mark.parametrize("capacity", [58, 60])  # full to the last slot, or nearly so
+@pytest.mark.parametrize(("shape", "dtype"), KINDS)
+def test_a_replay_that_has_grown_is_as_one_that_was_larger_from_the_start(
+    shape: tuple[int, ...], dtype: Any, capacity: int, prioritised: bool
+) -> None:
+    kinds = {"shape": shape, "dtype": dtype, "prioritised": prioritised}
+    large, oracle = filled(capacity=90, **kinds)
+    small, _ = filled(capacity=capacity, **kinds)
+    found = grown(small, 90)
+    assert (found.ring.capacity, len(found), found.max_priority) == (90, len(small), small.max_priority)
+    for events in ("", ".L..T.C....", "....." * 9):  # beyond the new capacity too
+        feed_both(large, found, oracle, events)
+        assert drawn(found) == drawn(large)
+        if large.tree is not None and found.tree is not None:
+            assert found.tree.nodes.tobytes() == large.tree.nodes.tobytes()
+        assert_same(found, oracle, oracle.valid(2), 2, 0.9)
+
+
+def test_a_replay_that_has_overwritten_steps_cannot_grow() -> None:
+    replay, _ = filled(capacity=57)
+    with pytest.raises(ValueError, match="step 0 of 58 is overwritten"):
+        grown(replay, 100)

@@ -13,7 +13,7 @@ from sacbbf.agents.presets import change
 from sacbbf.cli import run
 from sacbbf.envs.make import make_env
 from sacbbf.policy import FixedPolicy, choose
-from sacbbf.run import loop
+from sacbbf.run import loop, scoring
 from sacbbf.run import train as train_module
 from sacbbf.run.evaluate import Plan, evaluate
 from sacbbf.run.loop import Training
@@ -93,7 +93,7 @@ def plans(monkeypatch):
         noted.append((plan, policy))
         return evaluate(policy, make, plan, on_episode)
 
-    monkeypatch.setattr(train_module, "evaluate", noting)
+    monkeypatch.setattr(scoring, "evaluate", noting)
     monkeypatch.setattr("sacbbf.commands.evaluate.evaluate", noting)
     return noted
 
@@ -121,8 +121,8 @@ def test_the_network_that_acts_is_evaluated_and_saved(agent, network, plans, tmp
     made = []
 
     class Noted(Training):
-        def __init__(self, config, **others):
-            super().__init__(config, **others)
+        def __init__(self, config, **words):
+            super().__init__(config, **words)
             made.append(self)
 
     monkeypatch.setattr(train_module, "Training", Noted)

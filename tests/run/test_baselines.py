@@ -50,7 +50,7 @@ def test_the_search_plays_other_episodes_than_the_score(tmp_path, monkeypatch):
         return records
 
     monkeypatch.setattr("sacbbf.run.baselines.evaluate", remember)
-    monkeypatch.setattr("sacbbf.run.train.evaluate", remember)
+    monkeypatch.setattr("sacbbf.run.scoring.evaluate", remember)
     run_quietly(toy_config("Favourite", 100, agent="blind"), tmp_path / "run")
     assert set(seen) == {"blind-search", "blind-final", "evaluate"}
     assert len(set.union(*seen.values())) == sum(map(len, seen.values()))

@@ -39,6 +39,10 @@ sys.exit(run(["train", "--config", config, "--out", out, "--quiet"]))
 """
 
 
+TESTS = Path(__file__).parents[1]
+PATHS = [str(TESTS), str(TESTS.parent / "src")]  # of the code beside these tests, whatever is installed
+
+
 class Child:
     """A training in a process of its own, which waits at a crash point; it shows life five times a second."""
 

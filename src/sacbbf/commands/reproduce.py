@@ -19,8 +19,8 @@ from sacbbf.errors import UsageError
 from sacbbf.machine.allocator import keep_freed_pages
 from sacbbf.report.published import paper_tables
 from sacbbf.report.terminal import show
+from sacbbf.run.admission import FREE
 from sacbbf.run.settings import resolve_device
-from sacbbf.run.train import FREE
 from sacbbf.sweep.directory import SweepDirectory
 from sacbbf.sweep.estimate import Cost, Estimator
 from sacbbf.sweep.paper import SCALES, ScaleName, note_on, table_spec

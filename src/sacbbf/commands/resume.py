@@ -13,10 +13,11 @@ from rich.console import Console
 from sacbbf.commands.train import finish
 from sacbbf.errors import UsageError
 from sacbbf.machine.allocator import keep_freed_pages
+from sacbbf.run.admission import extend
 from sacbbf.run.records import RunDirectory
 from sacbbf.run.remote_trackers import TrackerName
 from sacbbf.run.settings import from_toml, resolve_device
-from sacbbf.run.train import extend, train
+from sacbbf.run.train import train
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from sacbbf.envs import games
 from sacbbf.envs.make import EnvSettings, make_env
 from sacbbf.errors import UsageError
 from sacbbf.machine.allocator import keep_freed_pages
-from sacbbf.run.more_steps import rescaled, without_resets
+from sacbbf.run.more_steps import like_its_start, rescaled
 from sacbbf.run.records import RunDirectory, default_directory
 from sacbbf.run.remote_trackers import TrackerName
 from sacbbf.run.settings import (
@@ -156,7 +156,7 @@ def preset_defaults(argv: Sequence[str]) -> tuple[TrainArgs, str]:
         base, kept = rescaled(base, spec.kind, steps)
         said += "\n" if said else ""
         said += f"{source} is for {steps_there:,} steps: its schedules are scaled to {steps:,}"
-        said += f", but {', '.join(kept)} stay as the file has them" if kept else ""
+        said += f"; {', '.join(kept)} as the file has it" if kept else ""
     base = replace(base, environment=without_replaced(environment, flags))
     values = {name: getattr(base, name) for name in RunConfig.__dataclass_fields__}
     values["env"] = tyro.MISSING if env is None else base.env
@@ -177,12 +177,6 @@ def without_replaced(environment: EnvSettings, flags: Mapping[str, Any]) -> EnvS
     names = {SHORT.get(flag, flag.removeprefix("environment.")) for flag in flags}
     changes: dict[str, Any] = dict.fromkeys(names & set(LISTS), ())
     return replace(environment, **changes)
-
-
-def like_its_start(config: RunConfig, start: RunConfig) -> RunConfig:
-    """Return a run as it can start from another's weights: the same networks and states, and no resets of them."""
-    settings = without_resets(replace(config.settings, network=start.settings.network))
-    return replace(config, stack=start.stack, settings=settings)
 
 
 def run_config(args: TrainArgs) -> RunConfig:

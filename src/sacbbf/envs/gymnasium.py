@@ -12,6 +12,7 @@ from sacbbf.envs.actions import Actions
 from sacbbf.envs.base import Clock, EnvError, EnvSpec, MissingExtra, Pixels, check_seed
 from sacbbf.envs.configured import read_kwargs, wrap
 from sacbbf.envs.masks import Masks
+from sacbbf.envs.raw import RawSide
 from sacbbf.envs.spaces import view_of
 from sacbbf.types import BoolArray, Frame, Step
 
@@ -117,6 +118,12 @@ class GymnasiumEnvironment:
     def spec(self) -> EnvSpec:
         """What a learner must know of this environment."""
         return self._spec
+
+    @property
+    def raw(self) -> RawSide:
+        """The environment's own spaces, and the way from them to frames and action numbers and back."""
+        own = self._env.observation_space, self._env.action_space
+        return RawSide(*own, self.frame_of, self.raw_action, self.action_number)
 
     @property
     def mask(self) -> BoolArray | None:

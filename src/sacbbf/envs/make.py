@@ -182,7 +182,7 @@ def refuse_foreign(env: object) -> EnvError:
     kind = f"{type(env).__module__}.{type(env).__qualname__}".removeprefix("builtins.")
     mro = [f"{parent.__module__}.{parent.__qualname__}" for parent in type(env).__mro__]
     hint = ""
-    if any(name.startswith("gymnasium.vector.") for name in mro):
+    if any(name.startswith(("gymnasium.vector.", "stable_baselines3.")) for name in mro):
         hint = "; a vector environment is several at once: give one of them, or a function that makes one"
     elif any(name.startswith("gym.") for name in mro):
         hint = "; an environment of the old package gym can be converted by shimmy.GymV26CompatibilityV0"

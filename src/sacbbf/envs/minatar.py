@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+from gymnasium import spaces
 
 from sacbbf.envs.base import (
     Clock,
@@ -20,6 +22,7 @@ from sacbbf.envs.base import (
     check_seed,
     check_sticky,
 )
+from sacbbf.envs.raw import RawSide
 from sacbbf.types import Frame, Step
 
 GAMES = {
@@ -115,6 +118,13 @@ class MinAtarEnvironment:
         """What a learner must know of this game."""
         return self._spec
 
+    @property
+    def raw(self) -> RawSide:
+        """The spaces of the environment that MinAtar registers with Gymnasium under this name."""
+        channels, *sides = self._spec.frame_shape
+        grids: spaces.Space[Any] = spaces.Box(0, 1, (*sides, channels), np.bool_)
+        return RawSide(grids, spaces.Discrete(self._spec.num_actions), _planes, int, int)
+
     def reset(self, seed: int) -> Frame:
         """Begin the episode of `seed`; its first grid, (C, 10, 10) bool."""
         self._game = self._new_game(check_seed(seed))
@@ -151,4 +161,9 @@ class MinAtarEnvironment:
         return game
 
     def _frame(self) -> Frame:
-        return np.ascontiguousarray(self._game.state().transpose(2, 0, 1))
+        return _planes(self._game.state())
+
+
+def _planes(grid: npt.ArrayLike) -> Frame:
+    """(10, 10, C) -> (C, 10, 10) bool."""
+    return np.array(np.asarray(grid, np.bool_).transpose(2, 0, 1), order="C")

@@ -13,6 +13,7 @@ from sacbbf.envs.base import EnvError, Environment, EnvSpec
 from sacbbf.envs.copies import Copier, NoCopy, added_wrappers, is_plain
 from sacbbf.envs.gymnasium import AnyEnv, make_gymnasium
 from sacbbf.envs.make import CUSTOM, EnvSettings, make_env, refuse_foreign
+from sacbbf.envs.raw import RawSide, raw_side
 
 EnvLike = str | AnyEnv | Callable[[], AnyEnv]
 _Maker = Callable[[bool], Environment]  # takes whether pictures are wanted
@@ -27,6 +28,8 @@ class EnvSource:
     spec: EnvSpec
     repeatable: bool  # whether make_env(name, settings=settings) alone finds the environment again
     shared: bool  # there is one object only: evaluation plays on the one that training uses
+    given: AnyEnv | None  # the unwrapped object that was handed in, which others may use when training does not
+    raw: RawSide | None  # the environment's own spaces; None for Atari
     description: str  # one sentence for people: what evaluation plays on
     _make: _Maker
     _make_for_play: _Maker
@@ -39,7 +42,7 @@ class EnvSource:
         """Return an environment to evaluate or watch on.
 
         Where `shared` is set it is the object of training itself: the episode in progress must be given up before
-        (`Training.cut_off`) and a new one begun afterwards, and only one may be played at a time (`parallel`).
+        (`Training.cut_off`), and only one may be played at a time (`parallel`).
         """
         return self._make_for_play(render)
 
@@ -62,11 +65,11 @@ def source_of(env: EnvLike, settings: EnvSettings | None = None) -> EnvSource:
 
 def _of_name(name: str, settings: EnvSettings) -> EnvSource:
     made = make_env(name, settings=settings)
-    spec = made.spec
+    spec, raw = made.spec, raw_side(made)
     made.close()
     maker = _by_name(spec.id, settings)
     words = f"evaluation plays on further environments made as {spec.id}"
-    return EnvSource(spec.id, settings, spec, True, False, words, maker, maker)
+    return EnvSource(spec.id, settings, spec, True, False, None, raw, words, maker, maker)
 
 
 def _of_object(env: AnyEnv, settings: EnvSettings) -> EnvSource:
@@ -76,10 +79,11 @@ def _of_object(env: AnyEnv, settings: EnvSettings) -> EnvSource:
     def itself(render: bool) -> Environment:
         return make_env(env, settings=settings, render=render, name=name)
 
-    spec = itself(False).spec
+    seen = itself(False)
+    spec, raw = seen.spec, raw_side(seen)
     if plain:
         words = f"evaluation plays on further environments made as {name}, which is what the object is"
-        return EnvSource(name, settings, spec, True, False, words, itself, _by_name(name, settings))
+        return EnvSource(name, settings, spec, True, False, env.unwrapped, raw, words, itself, _by_name(name, settings))
     try:
         copier = Copier(env)
     except NoCopy as reason:
@@ -87,13 +91,13 @@ def _of_object(env: AnyEnv, settings: EnvSettings) -> EnvSource:
             f"evaluation plays on the object itself, between episodes, as no copy can be made of it ({reason}); "
             "a training episode in progress is cut off before"
         )
-        return EnvSource(name, settings, spec, False, True, words, itself, itself)
+        return EnvSource(name, settings, spec, False, True, env.unwrapped, raw, words, itself, itself)
 
     def copy(render: bool) -> Environment:
         return make_gymnasium(copier.make(render), settings, name=name, render=render, owned=True)
 
     words = "evaluation plays on copies of the object, made from its spec with its wrappers"
-    return EnvSource(name, settings, spec, False, False, words, itself, copy)
+    return EnvSource(name, settings, spec, False, False, env.unwrapped, raw, words, itself, copy)
 
 
 def _of_function(function: Callable[[], AnyEnv], settings: EnvSettings) -> EnvSource:
@@ -101,7 +105,7 @@ def _of_function(function: Callable[[], AnyEnv], settings: EnvSettings) -> EnvSo
     first = factory.make()
     plain = is_plain(first)
     name = id_of(first) if plain else CUSTOM + factory.name
-    spec = make_env(first, settings=settings, name=name).spec
+    seen = make_env(first, settings=settings, name=name)
     factory.keep(first)  # the first that is wanted
 
     def make(render: bool) -> Environment:
@@ -109,7 +113,7 @@ def _of_function(function: Callable[[], AnyEnv], settings: EnvSettings) -> EnvSo
         return make_env(made, settings=settings, render=render, name=name, owned=True)
 
     words = "evaluation plays on further environments made by the function"
-    return EnvSource(name, settings, spec, plain, False, words, make, make)
+    return EnvSource(name, settings, seen.spec, plain, False, None, raw_side(seen), words, make, make)
 
 
 class _Factory:

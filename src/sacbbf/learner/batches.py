@@ -1,12 +1,28 @@
-"""Batches on their way into an update: checked, and cut where several were drawn at once."""
+"""Batches on their way into an update: drawn, checked, and cut where several were drawn at once."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import torch
+from numpy.random import Generator
 
+from sacbbf.replay import NoWindow, Replay
 from sacbbf.types import Batch
+
+
+def draw(replay: Replay, size: int, n: int, gamma: float, generator: Generator) -> tuple[Batch, int]:
+    """Draw windows for n, and return them with n; NoWindow if there are none.
+
+    Where every episode was cut off before its n-th step, as a short time limit does, n is halved until there are some.
+    """
+    while True:
+        try:
+            return replay.sample(size, n, gamma, generator), n
+        except NoWindow:
+            if n == 1 or len(replay) <= n + replay.k:  # too early to learn
+                raise
+            n //= 2
 
 
 def check_batch(batch: Batch, obs_shape: tuple[int, ...], spr_steps: int, num_actions: int) -> None:

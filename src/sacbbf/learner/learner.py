@@ -16,7 +16,7 @@ from sacbbf.agents.rules import check_agent
 from sacbbf.errors import RunFailed
 from sacbbf.learner import auxiliary, losses, sac_discrete, schedules
 from sacbbf.learner.augment import augment, to_float
-from sacbbf.learner.batches import check_batch, split
+from sacbbf.learner.batches import check_batch, draw, split
 from sacbbf.learner.noise import Noise
 from sacbbf.learner.optim import MovingAverage, make_optimiser
 from sacbbf.learner.resets import reset_network
@@ -118,7 +118,7 @@ class Learner:
         for number in range(ratio // group):
             n, gamma = self.n, self.gamma
             with self.timer("sampling"):
-                drawn = replay.sample(size * group, n, gamma, generator)
+                drawn, n = draw(replay, size * group, n, gamma, generator)
             last = number == ratio // group - 1
             updates = []
             for batch in split(drawn, group):

@@ -52,12 +52,11 @@ def write_counters(replay: Replay, arrays: Arrays, counters: dict[str, Any]) -> 
         raise ValueError(f"replay counters {counters}: must be a number of steps and a priority of at least 1")
     tree = replay.tree
     used = min(steps, replay.ring.capacity)
-    found = len(arrays.get("priorities", ()))  # more than are used in checkpoints of the version before: zeros
-    kind = (found if found > used else used,), np.dtype(np.float64)
-    check_kinds(arrays, {} if tree is None else {"priorities": kind})
+    found = len(arrays.get("priorities", ()))  # checkpoints of the version before have those of unused slots too: zeros
+    check_kinds(arrays, {} if tree is None else {"priorities": ((max(found, used),), np.dtype(np.float64))})
     if tree is not None:
         if arrays["priorities"][used:].any():
-            raise ValueError(f"priorities: {found} of them for {used} steps")
+            raise ValueError(f"priorities: holds {found} of them, of which only {used} can be in use")
         leaves = np.zeros(replay.ring.capacity)
         leaves[:used] = arrays["priorities"][:used]
         tree.set_all(leaves)

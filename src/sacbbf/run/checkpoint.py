@@ -86,19 +86,29 @@ def manifest_name(step: int) -> str:
 class Checkpoints:
     """Writes a training's checkpoints; knows which of the replay's steps are on disk already."""
 
-    def __init__(self, lease: Lease, identity: dict[str, Any], resumed: Resumed | None = None) -> None:
+    def __init__(
+        self,
+        lease: Lease,
+        identity: dict[str, Any],
+        resumed: Resumed | None = None,
+        *,
+        keep: int = KEPT,
+        resumes: int = 0,
+    ) -> None:
+        """Write into the lease's folder, and keep the last `keep`; `resumes` makes names differ from earlier ones."""
         self.lease = lease
         self.identity = identity
+        self.keep = keep
         self.saved = 0
         self.segments: list[Segment] = []
-        self.kept: list[Manifest] = []
-        self.resumes = 0
+        self.kept = list(read_manifests(lease.folder))
+        self.resumes = resumes
         if resumed is not None:
             self.saved, self.segments = resumed.saved, list(resumed.manifest.segments)
             self.resumes = resumed.manifest.resumes + 1
             # Newer manifests than this one are damaged; an older one may still serve.
             older = [found for found in read_manifests(lease.folder) if found.step < resumed.manifest.step]
-            self.kept = [*older, resumed.manifest][-KEPT:]
+            self.kept = [*older, resumed.manifest][-keep:]
 
     def save(self, training: Training, records: dict[str, Mark], seconds: float) -> int:
         """Write a checkpoint; returns the bytes written. On OSError the checkpoints before it are as they were."""
@@ -108,7 +118,7 @@ class Checkpoints:
             self._clean_up()  # what was written of it takes room that is needed
             raise
         self.saved, self.segments = training.step, manifest.segments
-        self.kept = [*(old for old in self.kept if old.step != manifest.step), manifest][-KEPT:]
+        self.kept = [*(old for old in self.kept if old.step != manifest.step), manifest][-self.keep :]
         self._clean_up()
         return written
 
@@ -228,8 +238,11 @@ def _body_checksum(body: dict[str, Any]) -> str:
 # --- coming back --------------------------------------------------------------------------------------------
 
 
-def load(folder: Path, manifest: Manifest, make: Callable[[], Training]) -> Resumed:
-    """Bring a new training to where a checkpoint left it; Damaged if anything of it is missing or not as written."""
+def load(folder: Path, manifest: Manifest, make: Callable[[], Training], *, repeat: bool = True) -> Resumed:
+    """Bring a new training to where a checkpoint left it; Damaged if anything of it is missing or not as written.
+
+    The episode in progress is cut off unless `repeat`.
+    """
     training = make()
     try:
         limits = part_limits(training)
@@ -247,7 +260,7 @@ def load(folder: Path, manifest: Manifest, make: Callable[[], Training]) -> Resu
             write_rows(training.replay, segment.first, rows)
         if manifest.numbers["step"] != manifest.step:
             raise Damaged(f"{manifest_name(manifest.step)} has the numbers of step {manifest.numbers['step']}")
-        cut_off, saved = write_training(training, parts, manifest.numbers)
+        cut_off, saved = write_training(training, parts, manifest.numbers, repeat=repeat)
     except UNFIT as error:
         training.close()
         raise Damaged(f"{folder / manifest_name(manifest.step)} does not fit this run: {error}") from error

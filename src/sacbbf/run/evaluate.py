@@ -39,6 +39,10 @@ class Summary:
         """Normal 95% interval of the mean."""
         return self.mean - 1.96 * self.standard_error, self.mean + 1.96 * self.standard_error
 
+    def line(self) -> dict[str, float]:
+        """Return it as a line of `evaluations.jsonl` has it."""
+        return {name: getattr(self, name) for name in ("mean", "standard_error", "median", "episodes")}
+
 
 def summarise(scores: Sequence[float]) -> Summary:
     """Mean, standard error (0 for a single episode) and median of scores."""

@@ -93,6 +93,8 @@ class Training:
     def advance(self, measure: bool) -> Outcome:
         """Do one step of training; `measure` asks for metrics of its last update."""
         metrics: dict[str, float] = {}
+        if not self.under_way:
+            self.begin_episode()
         if self.step >= self.config.settings.schedule.warmup:
             metrics = self._learn(measure)
         if self._progress in self.learner.reset_steps:
@@ -118,18 +120,19 @@ class Training:
 
     def begin_episode(self) -> None:
         """Reset the environment with the seed of episode number `episodes`."""
-        self.seed = episode_seed(self.config.seed, "train", self.episodes)
         self.frame: Frame = self.env.reset(self.seed)
         self.state: Frame = self.frames.begin(self.frame)
         self.mask: BoolArray | None = self.env.mask  # (A,) the legal actions, if the environment tells them
         self.score = 0.0  # of the episode in progress
         self.actions: list[int] = []  # taken in it
+        self.under_way = True  # whether there is an episode to go on with
 
     def cut_off(self) -> EpisodeRecord | None:
-        """End the episode in progress as truncated, if it has a step; `begin_episode` must follow.
+        """End the episode in progress as truncated, and return its record if it has a step; the next step begins anew.
 
         For others to use the environment in between.
         """
+        self.under_way = False
         if not self.actions:
             return None
         record = EpisodeRecord(self.episodes, self.seed, self.score, len(self.actions), truncated=True)
@@ -147,13 +150,14 @@ class Training:
 
     def set_env(self, env: Environment, config: RunConfig) -> None:
         """Go on in another environment of the same shapes; the episode in progress is cut off, the replay kept."""
+        env.reset(self.seed)  # shows whether it has illegal actions
+        if (env.mask is None) != (self.replay.ring.masks is None):
+            env.close()
+            had, has = ("none", "masks") if self.replay.ring.masks is None else ("masks", "none")
+            raise EnvError(f"env = {config.env}: has {has} of legal actions, the environment before had {had}")
         self.cut_off()
         self.env.close()
         self.env, self.config = env, config
-        self.begin_episode()
-        if (self.mask is None) != (self.replay.ring.masks is None):
-            had, has = ("none", "masks") if self.replay.ring.masks is None else ("masks", "none")
-            raise EnvError(f"env = {config.env}: has {has} of legal actions, the environment before had {had}")
 
     def replan(self, config: RunConfig) -> None:
         """Go on by a configuration with other numbers of steps and other schedules; all that was learned stays."""
@@ -167,6 +171,11 @@ class Training:
     def close(self) -> None:
         """Give back the environment."""
         self.env.close()
+
+    @property
+    def seed(self) -> int:
+        """Seed of the episode in progress."""
+        return episode_seed(self.config.seed, "train", self.episodes)
 
     @property
     def _progress(self) -> int:
@@ -184,7 +193,8 @@ class Training:
         mask = self.mask
         if self.step < settings.schedule.warmup and self.config.initial_policy is None:
             return any_action(self.env.spec.num_actions, self.action_generator, mask)
-        share = epsilon(settings.acting, self._progress, settings.schedule.warmup)
+        warmup = max(0, settings.schedule.warmup - self.config.horizon.start)  # a new cycle has none
+        share = epsilon(settings.acting, self._progress, warmup)
         logits = self.actor.logits(self.state[None], None if mask is None else mask[None])[0]
         return choose(logits, self.action_generator, epsilon=share, mask=mask)
 

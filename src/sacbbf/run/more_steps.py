@@ -37,6 +37,12 @@ def fine_tuning(config: RunConfig, steps: int, kind: Kind) -> RunConfig:
     return replace(anew, settings=without_resets(anew.settings))
 
 
+def like_its_start(config: RunConfig, start: RunConfig) -> RunConfig:
+    """Return a run as it can start from another's weights: the same networks and states, and no resets of them."""
+    settings = without_resets(replace(config.settings, network=start.settings.network))
+    return replace(config, stack=start.stack, settings=settings)
+
+
 def without_resets(settings: AgentConfig) -> AgentConfig:
     """Return an agent's settings without resets."""
     return replace(settings, schedule=replace(settings.schedule, reset_every=0))

@@ -186,13 +186,16 @@ def configure(
     for name in GIVEN_APART:
         if name in given:
             raise UsageError(f"settings: {name} = {given[name]!r}: is given on its own, not among the settings")
-    rest = dict(given)
-    words = {name: _typed(rest.pop(name), kind, name) for name, kind in WORDS.items() if name in rest}
-    tables = _tables(rest)
+    words = {name: _typed(given[name], kind, name) for name, kind in WORDS.items() if name in given}
     environment = environment_of(given)
     spec = (known or read_spec)(env, environment)
     base, _ = resolve(env, agent=agent, seed=seed, device=device, environment=environment, known=spec, **words)
-    return overlay(base, tables, "settings"), spec
+    return lay_over(base, given), spec
+
+
+def lay_over(config: RunConfig, given: Settings) -> RunConfig:
+    """Return a configuration with settings by name put in, except those that choose a preset."""
+    return overlay(config, _tables(given), "settings")
 
 
 def environment_of(given: Settings) -> EnvSettings:
@@ -201,10 +204,15 @@ def environment_of(given: Settings) -> EnvSettings:
 
 
 def _tables(settings: Settings) -> dict[str, Any]:
-    """Return settings by dotted name as nested tables; the agent's own lie below `settings`."""
+    """Return settings by dotted name as nested tables, without those that choose a preset.
+
+    The agent's own lie below `settings`.
+    """
     own = {entry.name for entry in fields(AgentConfig)}
     tables: dict[str, Any] = {}
     for name, value in settings.items():
+        if name in WORDS:
+            continue
         path = name.split(".")
         table = tables
         for part in ["settings", *path[:-1]] if path[0] in own else path[:-1]:

@@ -42,10 +42,11 @@ def read_training(training: Training) -> tuple[dict[str, Arrays], dict[str, Any]
 
 
 def write_training(
-    training: Training, parts: dict[str, Arrays], numbers: dict[str, Any]
+    training: Training, parts: dict[str, Arrays], numbers: dict[str, Any], *, repeat: bool = True
 ) -> tuple[EpisodeRecord | None, int]:
     """Bring a new training to where another one was; replay rows must have been put back before.
 
+    The episode in progress is played again; it is cut off where that fails, or unless `repeat`.
     Returns the episode that had to be cut off, if any, and the first step whose row in the replay is not as stored.
     Raises ValueError, KeyError or TypeError if the state is not of this training's kind.
     """
@@ -76,13 +77,12 @@ def write_training(
     training.step, training.episodes = step, episodes
     if training.replay.steps_added != training.step:
         raise ValueError(f"the replay has {training.replay.steps_added} steps, the run {training.step}")
-    repeated = _repeat(training, [int(action) for action in actions], score, seen)
-    if repeated or not len(actions):  # an episode without a step has just begun anew: there is nothing to cut off
+    taken = [int(action) for action in actions]
+    if repeat and _repeat(training, taken, score, seen):
         return None, training.step
-    training.actions, training.score = [int(action) for action in actions], score
+    training.actions, training.score = taken, score
     cut_off = training.cut_off()
-    training.begin_episode()
-    return cut_off, max(0, training.step - 1)
+    return cut_off, training.step if cut_off is None else training.step - 1
 
 
 def part_limits(training: Training) -> dict[str, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
@@ -32,8 +32,8 @@ class Stop:
 
 
 @contextmanager
-def ending_cleanly(stop: Stop) -> Iterator[None]:
-    """Turn Ctrl-C, SIGTERM and SIGUSR1 into a wish to stop; a second Ctrl-C ends at once."""
+def ending_cleanly(stop: Stop, signals: Sequence[int] = SIGNALS) -> Iterator[None]:
+    """Turn signals, by default Ctrl-C, SIGTERM and SIGUSR1, into a wish to stop; a second Ctrl-C ends at once."""
 
     def on_signal(number: int, frame: FrameType | None) -> None:
         if stop.interrupted and number == signal.SIGINT:
@@ -41,7 +41,7 @@ def ending_cleanly(stop: Stop) -> Iterator[None]:
         stop.reason = "interrupt"
 
     try:
-        previous = {number: signal.signal(number, on_signal) for number in SIGNALS}
+        previous = {number: signal.signal(number, on_signal) for number in signals}
     except ValueError:  # not in the main thread: signals are somebody else's affair
         previous = {}
     try:

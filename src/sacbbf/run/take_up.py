@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from sacbbf.disk.files import Damaged
+from sacbbf.envs.base import Environment
 from sacbbf.errors import RunFailed
 from sacbbf.run.checkpoint import Manifest, Resumed, load, read_manifests
 from sacbbf.run.loop import Training
@@ -21,10 +23,25 @@ def identity(config: RunConfig) -> dict[str, Any]:
     return {**versions(), **{name: value for name, value in machine(config.device).items() if name != "cores"}}
 
 
-def take_up(config: RunConfig, run: RunDirectory, folder: Path, console: Console) -> Resumed | None:
+def changes(config: RunConfig, manifest: Manifest) -> str:
+    """Return in words what identical continuation depends on and is another now; empty where nothing is."""
+    here, there = identity(config), manifest.identity
+    return ", ".join(
+        f"{name} {there.get(name)} -> {here.get(name)}" for name in here | there if here.get(name) != there.get(name)
+    )
+
+
+def take_up(
+    config: RunConfig,
+    run: RunDirectory,
+    folder: Path,
+    console: Console,
+    make: Callable[[], Environment] | None = None,
+) -> Resumed | None:
     """Bring a training back from the newest usable checkpoint; None if there has been none yet.
 
-    Damaged ones are reported and passed over. If there are some and none can be used, RunFailed says why.
+    `make` builds the environment where its name does not say it all. Damaged checkpoints are reported and passed over.
+    If there are some and none can be used, RunFailed says why.
     """
     damages: list[str] = []
     manifests = list(read_manifests(folder, damages.append))
@@ -32,7 +49,7 @@ def take_up(config: RunConfig, run: RunDirectory, folder: Path, console: Console
     for manifest in reversed(manifests):
         try:
             _check_records(run, manifest)
-            resumed = load(folder, manifest, lambda: Training(config))
+            resumed = load(folder, manifest, lambda: Training(config, make=make))
             break
         except Damaged as error:
             damages.append(str(error))
@@ -60,13 +77,9 @@ def _check_records(run: RunDirectory, manifest: Manifest) -> None:
 def _say(resumed: Resumed, config: RunConfig, console: Console) -> None:
     manifest = resumed.manifest
     console.print(f"taken up at step {manifest.step:,} of {config.steps:,}")
-    here, there = identity(config), manifest.identity
-    differing = [
-        f"{name} {there.get(name)} -> {here.get(name)}" for name in here | there if here.get(name) != there.get(name)
-    ]
-    if differing:
+    if differing := changes(config, manifest):
         console.print(
-            f"warning: not what the run was begun with ({', '.join(differing)}): "
+            f"warning: not what the run was begun with ({differing}): "
             "it goes on, but the same bits as without a stop are no longer promised",
             style="yellow",
             highlight=False,

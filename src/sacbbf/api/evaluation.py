@@ -1,0 +1,32 @@
+"""What an evaluation has found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sacbbf.run.evaluate import Summary, summarise
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Scores of whole episodes, never clipped."""
+
+    mean: float
+    standard_error: float
+    interval: tuple[float, float]  # normal 95% interval of the mean
+    scores: tuple[float, ...]  # of each episode
+
+    @classmethod
+    def of(cls, scores: tuple[float, ...]) -> Evaluation:
+        """Return the statistics of some scores."""
+        found = summarise(scores)
+        return cls(found.mean, found.standard_error, found.interval, scores)
+
+    @property
+    def summary(self) -> Summary:
+        """Mean, standard error, median and number of episodes."""
+        return summarise(self.scores)
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        return f"{self.mean:.2f} (95% interval {low:.2f} to {high:.2f}, {len(self.scores)} episodes)"
