@@ -77,7 +77,9 @@ def test_the_object_that_an_agent_learned_on_can_be_played():
 
 
 def test_actions_that_do_not_begin_at_0_are_right_everywhere(monkeypatch):
-    monkeypatch.setattr(NetworkPolicy, "logits", lambda self, states: states)  # the action of the symbol's number
+    monkeypatch.setattr(
+        NetworkPolicy, "logits", lambda self, states, masks: states
+    )  # the action of the symbol's number
     agent = SACBBF(Strict, settings=SETTINGS)
     assert set(agent.evaluate(10, greedy=True).scores) == {10.0}
     assert set(scores_by_sb3(agent, 10, True, Strict)) == set(scores_by_sb3(agent, 10, True)) == {10.0}
@@ -86,7 +88,7 @@ def test_actions_that_do_not_begin_at_0_are_right_everywhere(monkeypatch):
 def test_raw_frames_are_stacked_as_in_learning(monkeypatch):
     """A light that moves: one frame alone does not tell which way, and who knows the last two is right by 80%."""
 
-    def logits(self, states):
+    def logits(self, states, masks):
         frames = states.reshape(-1, 3, 5)
         moved = (frames[:, 2].argmax(1) - frames[:, 1].argmax(1)) % 5 == 1
         return np.stack([~moved, moved], axis=1).astype(np.float32)

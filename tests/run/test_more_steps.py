@@ -116,7 +116,7 @@ def test_a_training_that_is_extended_goes_on_as_one_that_is_loaded(tmp_path):
 def test_epsilon_begins_anew_without_a_warm_up_in_a_new_cycle(monkeypatch):
     shares = []
 
-    def choose(logits, generator, epsilon=0.0):
+    def choose(logits, generator, epsilon, mask):
         shares.append(epsilon)
         return int(np.argmax(logits))
 
