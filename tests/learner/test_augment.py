@@ -21,6 +21,11 @@ def random_images(*shape, seed=0, dtype=np.uint8):
     return torch.from_numpy(np.random.default_rng(seed).integers(0, 256, shape).astype(dtype))
 
 
+def augmented_floats(images, *words):
+    """What a network reads of augmented images (N, C, H, W), in rows of one."""
+    return augment(images[:, None], *words).floats(0, len(images))
+
+
 def pad_and_crop(images, offsets, pad=PAD):
     """The shift, one image and one frame at a time."""
     result = np.empty_like(images)
@@ -151,7 +156,7 @@ def test_planes_that_lie_together_are_shifted_alike(channels):
 def test_augment_shifts_then_scales_then_brightens():
     images = random_images(81, 4, 12, 13)
     normals = torch.linspace(-3.0, 3.0, 81)
-    augmented = augment(images, ScriptedNoise(ALL_OFFSETS, normals))
+    augmented = augmented_floats(images, ScriptedNoise(ALL_OFFSETS, normals))
     factor = 1.0 + 0.05 * np.clip(normals.double().numpy(), -2.0, 2.0)
     expected = pad_and_crop(images.numpy(), ALL_OFFSETS.numpy()) / 255.0 * factor[:, None, None, None]
     np.testing.assert_allclose(augmented.numpy(), expected, rtol=1e-6)
@@ -166,7 +171,7 @@ def recover_draws(count, seed=0, crop_extra=PAPER.crop_extra, channels=4):
     index = torch.arange(SIDE, dtype=torch.uint8)
     images = torch.full((count, channels, SIDE, SIDE), 255, dtype=torch.uint8)
     images[:, 0], images[:, 1] = index[:, None], index[None, :]
-    augmented = augment(images, noise(seed), crop_extra).double()
+    augmented = augmented_floats(images, noise(seed), crop_extra).double()
     white = augmented[:, 2:].flatten(1)
     factor = white[:, 0]
     assert torch.equal(white, factor[:, None].expand_as(white)), "frames of a state differ in intensity"
@@ -185,7 +190,7 @@ def test_offsets_are_uniform_over_the_behaviours_range(behaviour, largest):
 
 def test_paper_offsets_are_the_default():
     scripted = ScriptedNoise(ALL_OFFSETS, torch.zeros(81))
-    augment(random_images(81, 2, 9, 9), scripted)
+    augment(random_images(1, 81, 2, 9, 9), scripted)
     assert scripted.high == 9
 
 
@@ -209,7 +214,7 @@ def test_intensity_draws_are_a_clipped_normal():
 
 def test_the_same_seed_draws_the_same():
     images = random_images(16, 4, 20, 20)
-    first, again, other = (augment(images, noise(seed)) for seed in (5, 5, 6))
+    first, again, other = (augmented_floats(images, noise(seed)) for seed in (5, 5, 6))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
 
@@ -218,5 +223,7 @@ def test_the_same_seed_draws_the_same():
 def test_stored_images_are_left_alone(dtype):
     images = random_images(8, 4, 12, 12, dtype=dtype)
     before = images.clone()
-    augment(images, noise())
+    observations = augment(images.view(2, 4, 4, 12, 12), noise())
+    floats = observations.floats(0, 2)
     assert torch.equal(images, before)
+    assert torch.equal(observations.floats(1, 2), floats[4:])  # a row that is encoded twice reads the same

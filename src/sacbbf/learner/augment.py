@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 
 from sacbbf.learner.noise import Noise
@@ -54,14 +56,25 @@ def brightness(normal: torch.Tensor) -> torch.Tensor:
     return 1.0 + INTENSITY * normal.clamp(-2.0, 2.0)
 
 
-def draw(images: torch.Tensor, noise: Noise, crop_extra: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Where each of N images is cropped, (N, 2), and what multiplies it, (N,): brightness and scaling to [0, 1]."""
-    offsets = noise.integers(2 * PAD + crop_extra, (images.shape[0], 2))
-    factors = brightness(noise.normal((images.shape[0],)))
-    return offsets, factors / 255.0 if images.dtype == torch.uint8 else factors
+@dataclass(frozen=True, slots=True)
+class Observations:
+    """An update's observations; they become floats, four times as large as bytes, only where they are encoded."""
+
+    states: torch.Tensor  # (rows, B, ...) as stored, perhaps shifted
+    factors: torch.Tensor | None = None  # (rows, B) of brightness and scaling to [0, 1]
+
+    def floats(self, first: int, last: int) -> torch.Tensor:
+        """Network inputs ((last - first) * B, ...) of the rows from `first` to before `last`."""
+        states = self.states[first:last].flatten(0, 1)
+        if self.factors is None:
+            return to_float(states)
+        return states.to(torch.float32, copy=True).mul_(self.factors[first:last].flatten()[:, None, None, None])
 
 
-def augment(images: torch.Tensor, noise: Noise, crop_extra: int = 1) -> torch.Tensor:
-    """Augmented network inputs (N, C, H, W) float from stored images; all frames of a state share the draw."""
-    offsets, factors = draw(images, noise, crop_extra)
-    return random_shift(images, offsets).to(torch.float32).mul_(factors[:, None, None, None])
+def augment(states: torch.Tensor, noise: Noise, crop_extra: int = 1) -> Observations:
+    """Shift and light each of the stored images (rows, B, C, H, W) by draws of its own; its frames share them."""
+    rows, size = states.shape[:2]
+    offsets = noise.integers(2 * PAD + crop_extra, (rows * size, 2))
+    factors = brightness(noise.normal((rows * size,))).view(rows, size)
+    shifted = torch.unflatten(random_shift(states.flatten(0, 1), offsets), 0, (rows, size))
+    return Observations(shifted, factors / 255.0 if states.dtype == torch.uint8 else factors)

@@ -15,7 +15,7 @@ from sacbbf.agents.config import REFERENCE_STEPS, AgentConfig
 from sacbbf.agents.rules import check_agent
 from sacbbf.errors import RunFailed
 from sacbbf.learner import auxiliary, losses, sac_discrete, schedules
-from sacbbf.learner.augment import augment, to_float
+from sacbbf.learner.augment import Observations, augment
 from sacbbf.learner.batches import check_batch, draw, split
 from sacbbf.learner.noise import Noise
 from sacbbf.learner.optim import MovingAverage, make_optimiser
@@ -205,12 +205,11 @@ class Learner:
         self.reset_steps = frozenset(schedules.reset_steps(config.schedule, total_steps, self.behaviour))
         self.temperature.schedule, self.temperature.total_steps = config.schedule, total_steps
 
-    def prepare(self, states: torch.Tensor) -> torch.Tensor:
-        """1. Network inputs (rows, B, ...) from a batch's stored states, each augmented by itself."""
-        flat = states.flatten(0, 1)
-        if self.config.loss.augment and flat.dim() == 4:
-            return torch.unflatten(augment(flat, self.noise, self.behaviour.crop_extra), 0, states.shape[:2])
-        return torch.unflatten(to_float(flat), 0, states.shape[:2])
+    def prepare(self, states: torch.Tensor) -> Observations:
+        """1. Observations from a batch's stored states (rows, B, ...), each augmented by itself."""
+        if self.config.loss.augment and states.dim() == 5:
+            return augment(states, self.noise, self.behaviour.crop_extra)
+        return Observations(states)
 
     # --- parts of an update ---
 

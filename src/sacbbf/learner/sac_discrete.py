@@ -11,6 +11,7 @@ import math
 import torch
 from torch.nn import functional as F
 
+from sacbbf.learner.augment import Observations
 from sacbbf.learner.losses import entropy, largest_entropy, mask_illegal, select, target_value
 from sacbbf.learner.terms import Terms
 from sacbbf.networks.layers import to_rows
@@ -42,13 +43,13 @@ def temperature_loss(
 
 
 def compute(
-    online: TwinNetwork, target: TwinNetwork, obs: torch.Tensor, batch: Batch, share: float
+    online: TwinNetwork, target: TwinNetwork, obs: Observations, batch: Batch, share: float
 ) -> tuple[torch.Tensor, Terms]:
-    """Return the loss to minimise and what it was made of, from `obs` (2, B, ...): s_t and s_{t+n}.
+    """Return the loss to minimise and what it was made of, from `obs`: s_t and s_{t+n}.
 
     `share` of log A is the entropy that the temperature aims at; with masks, A counts the state's legal actions.
     """
-    obs_t, obs_n = obs  # (B, ...) each
+    obs_t, obs_n = obs.floats(0, 1), obs.floats(1, 2)  # (B, ...) each
     alpha = online.log_alpha.exp()  # ()
     with torch.no_grad():
         next_logits = online.policy_logits(online.policy_features(online.encode(obs_n)))

@@ -14,6 +14,7 @@ import torch
 
 from sacbbf.agents.config import LossConfig
 from sacbbf.learner import losses
+from sacbbf.learner.augment import Observations
 from sacbbf.learner.terms import Terms
 from sacbbf.networks import AgentNetwork
 from sacbbf.networks.layers import to_rows
@@ -48,7 +49,7 @@ def compute(
     online: AgentNetwork,
     target: AgentNetwork,
     batch: Batch,
-    obs: torch.Tensor,
+    obs: Observations,
     row: int,
     steps: int,
     atoms: torch.Tensor,
@@ -59,13 +60,13 @@ def compute(
 ) -> tuple[torch.Tensor, Terms]:
     """Return the loss to minimise, with its graph, and everything it was made of.
 
-    `obs` (rows, B, ...) are the batch's augmented states: s_t, then s_{t+1} .. s_{t+k} with k = `steps`; row number
-    `row` is s_{t+n}. `atoms` is the support of the return distribution.
+    `obs` are the batch's augmented states, in rows: s_t, then s_{t+1} .. s_{t+k} with k = `steps`; row number `row` is
+    s_{t+n}. `atoms` is the support of the return distribution.
     """
     goal = make_goal(online, target, batch, obs, row, steps, atoms, loss, draws, bf16)
     online.set_noise(draws.noise_now)
-    obs_t, action_t = obs[0], batch.actions[0]  # (B, ...), (B,)
-    with precision(bf16, obs.device):
+    obs_t, action_t = obs.floats(0, 1), batch.actions[0]  # (B, ...), (B,)
+    with precision(bf16, obs_t.device):
         latent = online.encode(obs_t)  # (B, ...)
         latents = online.roll_out(latent, batch.actions[:steps])  # (k + 1, B, D), s_t first
         q_features, policy_features = online.project(latents)  # (k + 1, B, H) each
@@ -121,7 +122,7 @@ def make_goal(
     online: AgentNetwork,
     target: AgentNetwork,
     batch: Batch,
-    obs: torch.Tensor,
+    obs: Observations,
     row: int,
     steps: int,
     atoms: torch.Tensor,
@@ -136,14 +137,14 @@ def make_goal(
     """
     online.set_noise(draws.noise_next)
     target.set_noise(draws.noise_target)
-    future, obs_n, size = obs[1:], obs[row], obs.shape[1]  # (rows - 1, B, ...), (B, ...), B
-    with precision(bf16, obs.device):
-        latents = encode_all(target, future.flatten(0, 1))  # ((rows - 1) * B, ...)
+    size = obs.states.shape[1]  # B
+    with precision(bf16, obs.states.device):
+        latents = encode_future(target, obs)  # ((rows - 1) * B, ...)
         projections = [torch.unflatten(target.q_features(latents), 0, (-1, size))]  # (rows - 1, B, H)
         q_target = target.q_logits(projections[0][row - 1]).float()  # (B, A, N) at s_{t+n}
         if steps > 0 and target.policy_head is not None:
             projections.append(torch.unflatten(target.policy_features(latents[: steps * size]), 0, (steps, size)))
-        latent_n = online.encode(obs_n) if loss.backup != "greedy" or loss.double else None
+        latent_n = online.encode(obs.floats(row, row + 1)) if loss.backup != "greedy" or loss.double else None
         logits_n, q_online = None, None
         if latent_n is not None and loss.backup != "greedy":
             logits_n = online.policy_logits(online.policy_features(latent_n)).float()
@@ -168,10 +169,12 @@ def make_goal(
     return Goal(losses.target_value(bootstrap.squeeze(1), *ends), projection, logits_n, action)
 
 
-def encode_all(network: AgentNetwork, obs: torch.Tensor) -> torch.Tensor:
-    """Latents of many observations (N, ...), in one pass; on a CPU in several, so that it stays within its caches."""
-    pieces = -(-obs.numel() // CACHED) if obs.device.type == "cpu" else 1
-    return network.encode(obs) if pieces == 1 else torch.cat([network.encode(piece) for piece in obs.chunk(pieces)])
+def encode_future(network: AgentNetwork, obs: Observations) -> torch.Tensor:
+    """Latents of all rows but s_t, ((rows - 1) * B, ...); on a CPU a few rows at a time, which stay in its caches."""
+    rows, row_entries = len(obs.states), obs.states[0].numel()
+    at_a_time = max(1, CACHED // row_entries) if obs.states.device.type == "cpu" else rows
+    starts = range(1, rows, at_a_time)
+    return torch.cat([network.encode(obs.floats(start, min(start + at_a_time, rows))) for start in starts])
 
 
 def policy_loss(
