@@ -19,11 +19,15 @@ from sacbbf.types import Batch
 
 @pytest.mark.parametrize(
     ("encoder", "gradient", "backup", "reduce", "spr_weight"),
-    list(
-        itertools.product(
-            ["grid", "mlp"], ["sampled", "expected"], ["sampled", "expected", "greedy"], [True, False], [5.0, 0.0]
+    [
+        (encoder, gradient, backup, reduce, spr_weight)
+        for encoder, (gradient, reduce), backup, spr_weight in itertools.product(
+            ["grid", "mlp"],
+            [("sampled", True), ("sampled", False), ("expected", True), ("cross-entropy", True)],
+            ["sampled", "expected", "greedy"],
+            [5.0, 0.0],
         )
-    ),
+    ],
 )
 def test_every_combination_of_settings_updates(encoder, gradient, backup, reduce, spr_weight):
     loss = {

@@ -147,3 +147,43 @@ def test_descending_minus_the_entropy_ends_at_the_uniform_policy(actions):
         before = after
     uniform = torch.full((20, actions), 1.0 / actions, dtype=torch.float64)
     torch.testing.assert_close(torch.softmax(logits, dim=-1), uniform, rtol=0.0, atol=1e-6)
+
+
+# --- cross-entropy ------------------------------------------------------------------------------------------
+
+
+@check
+@given(seeds, batches, sizes)
+def test_cross_entropy_has_its_closed_form(seed, batch, actions):
+    logits, q = random_tensor(seed, batch, actions).requires_grad_(), random_tensor(seed + 1, batch, actions)
+    loss = losses.policy_cross_entropy(logits, q, 0.3)
+    (gradient,) = torch.autograd.grad(loss.sum(), logits)
+    best = torch.softmax(q / 0.3, dim=-1)
+    torch.testing.assert_close(gradient, torch.softmax(logits.detach(), dim=-1) - best)
+    torch.testing.assert_close(loss, -(best * torch.log_softmax(logits, dim=-1)).sum(dim=-1))
+
+
+@check
+@given(seeds, batches, sizes)
+def test_cross_entropy_and_the_papers_objective_have_one_optimum(seed, batch, actions):
+    q, beta = random_tensor(seed, batch, actions), 0.7
+    for loss in (
+        lambda logits: losses.policy_cross_entropy(logits, q, beta),
+        lambda logits: losses.policy_gradient_expected(logits, q) - beta * losses.entropy(logits),
+    ):
+        logits = (q / beta + 3.0).requires_grad_()
+        (gradient,) = torch.autograd.grad(loss(logits).sum(), logits)
+        torch.testing.assert_close(gradient, torch.zeros_like(gradient), atol=1e-9, rtol=0)
+
+
+def test_cross_entropy_moves_a_policy_that_is_sure_of_the_worse_action():
+    logits, q = tensor([20.0, 0.0]).requires_grad_(), tensor([0.0, 1.0])
+    (steep,) = torch.autograd.grad(losses.policy_cross_entropy(logits, q, 0.1).sum(), logits)
+    (flat,) = torch.autograd.grad(losses.policy_gradient_expected(logits, q).sum(), logits)
+    assert steep[0, 0] > 0.99 and abs(flat[0, 0]) < 1e-7
+
+
+@pytest.mark.parametrize("beta", [0.0, torch.tensor(0.0)])
+def test_cross_entropy_without_a_temperature_is_that_of_the_best_action(beta):
+    logits, q = torch.log(tensor([0.25, 0.75])), tensor([2.0, 1.0])
+    assert losses.policy_cross_entropy(logits, q, beta).tolist() == pytest.approx([-math.log(0.25)])

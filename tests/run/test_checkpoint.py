@@ -219,7 +219,7 @@ def test_a_manifest_that_was_edited_is_damage(spoil, stopped_run):
 def test_another_format_is_named(stopped_run):
     body = {"format": 1, **asdict(newest(stopped_run))}
     content = {"sha256": checksum(json.dumps(body, sort_keys=True).encode()), **body}
-    with pytest.raises(Damaged, match="name has format 1; this version of sacbbf reads 2"):
+    with pytest.raises(Damaged, match="name has format 1; this version of sacbbf reads 3"):
         decode(json.dumps(content).encode(), "name")
 
 

@@ -52,8 +52,9 @@ class NetworkConfig:
 class LossConfig:
     """What an update minimises."""
 
-    policy_gradient: Literal["sampled", "expected"] = "sampled"
-    """Policy gradient from one sampled action (paper, Eq. 10), or its exact expectation over actions."""
+    policy_gradient: Literal["sampled", "expected", "cross-entropy"] = "sampled"
+    """Policy gradient from one sampled action (paper, Eq. 10), its exact expectation over actions, or that of the
+    cross-entropy with softmax(Q / beta), which does not vanish where the policy is nearly deterministic."""
     variance_reduction: bool = True
     """Subtract the policy's mean Q as a baseline (paper, Eq. 10); off is the paper's ablation."""
     backup: Literal["sampled", "expected", "greedy"] = "sampled"
@@ -64,6 +65,11 @@ class LossConfig:
     """Weight of the self-predictive loss; 0 turns it off (release: 5)."""
     spr_steps: Annotated[int, Between(0, 50)] = 5
     """Steps that the transition model is rolled out, k (release: 5)."""
+    returns: Literal["raw", "scaled"] = "raw"
+    """Learning rewards as they are (paper: Atari's, clipped), or divided by a running scale, so that the largest
+    discounted return seen so far takes return_share of v_max."""
+    return_share: Annotated[float, Between(0.01, 1)] = 0.5
+    """With scaled returns: the part of the support's half that the largest one takes; the rest is room to improve."""
     target_entropy: Annotated[float, Between(0, 1)] = 0.98
     """With twin_q: the temperature is learned so that the policy's entropy is this share of log A (SAC-Discrete)."""
     auxiliary: str = "none"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sacbbf.agents.config import AgentConfig
+from sacbbf.agents.config import AgentConfig, LossConfig
 from sacbbf.agents.ranges import check_settings
 from sacbbf.errors import UsageError
 
@@ -46,6 +46,15 @@ def _contradictions(config: AgentConfig) -> list[tuple[bool, str]]:
         (
             loss.spr_weight > 0 and loss.spr_steps == 0,
             "loss.spr_steps = 0 with loss.spr_weight > 0: must be at least 1, or set loss.spr_weight to 0",
+        ),
+        (
+            loss.policy_gradient != "sampled" and not loss.variance_reduction and not network.twin_q,
+            f"loss.variance_reduction = False: with loss.policy_gradient = {loss.policy_gradient!r}, which samples no "
+            "action, must be True",
+        ),
+        (
+            loss.returns == "raw" and loss.return_share != LossConfig.return_share,
+            f"loss.return_share = {loss.return_share:g}: scales returns, but loss.returns = 'raw'; must be 'scaled'",
         ),
         (network.noisy and network.policy, noisy_policy),
         (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -20,6 +21,7 @@ from sacbbf.learner.batches import check_batch, draw, split
 from sacbbf.learner.noise import Noise
 from sacbbf.learner.optim import MovingAverage, make_optimiser
 from sacbbf.learner.resets import reset_network
+from sacbbf.learner.returns import ReturnScale
 from sacbbf.learner.temperature import Temperature
 from sacbbf.learner.terms import Terms, Update
 from sacbbf.learner.update import Draws, compute, precision
@@ -83,6 +85,7 @@ class Learner:
         network = config.network
         self.atoms = losses.support(network.num_atoms, network.v_max, self.device)
         self.reset_steps = frozenset(schedules.reset_steps(config.schedule, total_steps, self.behaviour))
+        self.returns = ReturnScale(config, (self.online, self.target))
         self.temperature = Temperature(config.schedule, total_steps, num_actions, self.device)
         self.updates = 0
         self.updates_since_reset = 0
@@ -115,10 +118,14 @@ class Learner:
         ratio = self.config.schedule.replay_ratio
         group = math.gcd(self.behaviour.batches_per_group, ratio)
         metrics: dict[str, float] = {}
+        self.returns.follow(replay)
+        scale = self.returns.scale
         for number in range(ratio // group):
             n, gamma = self.n, self.gamma
             with self.timer("sampling"):
                 drawn, n = draw(replay, size * group, n, gamma, generator)
+            if self.returns.follows:
+                drawn = replace(drawn, return_n=drawn.return_n / scale)
             last = number == ratio // group - 1
             updates = []
             for batch in split(drawn, group):
@@ -128,11 +135,12 @@ class Learner:
             with self.timer("priorities"):
                 priorities = self._write_priorities(replay, drawn.indices, updates)
             if measure and last:
-                metrics = updates[-1].metrics() | {
+                metrics = updates[-1].metrics(scale) | {
                     "replay/priority": float(priorities.mean()),
                     "schedule/n": float(n),
                     "schedule/gamma": gamma,
                 }
+                metrics |= {"replay/return_scale": scale} if self.returns.follows else {}
         return metrics
 
     def update(self, batch: Batch, beta: float | torch.Tensor, measure: bool = True) -> Update:
@@ -198,6 +206,7 @@ class Learner:
             if lacking or not tensors.keys() <= state.keys():
                 raise ValueError(f"the weights are of another network: they lack {', '.join(lacking) or 'nothing'}")
             own.load_state_dict(state | tensors)
+        self.returns.take_over()
 
     def replan(self, config: AgentConfig, total_steps: int) -> None:
         """Go on with other schedules; networks, optimiser and all that was learned stay."""

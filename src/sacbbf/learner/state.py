@@ -31,6 +31,7 @@ def read_learner(learner: Learner) -> tuple[Arrays, dict[str, Any]]:
     counters = {
         "updates": learner.updates,
         "updates_since_reset": learner.updates_since_reset,
+        "returns": learner.returns.read(),
         "optimiser": kept,
         "optimiser_numbers": {name: found for name, found in numbers.items() if found},
         "optimiser_groups": [_numbers(group) for group in learner.optimiser.param_groups],
@@ -73,6 +74,7 @@ def write_learner(learner: Learner, arrays: Arrays, counters: dict[str, Any]) ->
     for name, generator in _generators(learner).items():
         set_generator(generator, arrays[f"generator.{name}"], name)
     learner.updates, learner.updates_since_reset = updates, since_reset
+    learner.returns.write(counters["returns"])
 
 
 def set_generator(generator: torch.Generator, state: npt.NDArray[Any], name: str) -> None:

@@ -53,16 +53,19 @@ class Update:
     grad_norm: torch.Tensor | None  # () where it was asked for
     auxiliary: bool = False  # whether there is an auxiliary loss
 
-    def metrics(self) -> dict[str, float]:
-        """Return losses, entropy, Q and gradient norm as plain numbers. Waits for the device."""
+    def metrics(self, unit: float = 1.0) -> dict[str, float]:
+        """Return losses, entropy, Q and gradient norm as plain numbers. Waits for the device.
+
+        `unit` is what one of Q's is in learning rewards.
+        """
         terms = self.terms
         q_values = terms.q_values if terms.mask is None else terms.q_values[terms.mask]  # of legal actions
         values = {
             "loss/total": terms.total,
             "loss/td": terms.td.mean(),
             "loss/spr": terms.spr.mean(),
-            "q/mean": q_values.mean(),
-            "q/max": q_values.max(),
+            "q/mean": q_values.mean() * unit,
+            "q/max": q_values.max() * unit,
         }
         if terms.policy_logits is not None:
             values["loss/policy"] = terms.policy.mean()

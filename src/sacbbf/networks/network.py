@@ -21,6 +21,7 @@ from sacbbf.networks.noisy import Draw, LayerNoise, NoisyLinear
 from sacbbf.networks.transition import TransitionModel
 
 RESET_SOFTLY = ("encoder.", "transition.")  # the parts that a reset only shrinks and perturbs
+RETURN_SCALE = "return_scale"  # a buffer of every network: what one of its units of return is in learning rewards
 TRAINING_ONLY = ("transition.", "q_predictor.", "policy_predictor.", "auxiliary.")  # parts that only learning needs
 
 
@@ -50,6 +51,13 @@ class AgentNetwork(nn.Module):
             self.q_predictor = Linear(hidden, hidden)
             self.policy_predictor = Linear(hidden, hidden) if config.policy else None
         self.auxiliary: nn.Module | None = None  # of an auxiliary loss
+        self.return_scale: torch.Tensor
+        self.register_buffer(RETURN_SCALE, torch.zeros(()))  # 0: returns are not scaled
+
+    @property
+    def unit(self) -> float:
+        """Learning rewards in one unit of its values."""
+        return float(self.return_scale) or 1.0
 
     def draw_noise(self, normal: Draw) -> list[LayerNoise]:
         """Return new noise for each of the noisy layers, if there are any."""

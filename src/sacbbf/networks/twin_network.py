@@ -13,6 +13,7 @@ from sacbbf.agents.config import NetworkConfig
 from sacbbf.networks.encoders import make_encoder
 from sacbbf.networks.heads import POLICY_HEADS, PROJECTIONS
 from sacbbf.networks.layers import Linear, to_rows
+from sacbbf.networks.network import RETURN_SCALE
 from sacbbf.networks.noisy import Draw, LayerNoise
 
 
@@ -42,6 +43,13 @@ class TwinNetwork(nn.Module):
         self.policy_head = POLICY_HEADS[config.policy_head](config.hidden_dim, num_actions)
         self.critics = nn.ModuleList(QNetwork(config, obs_shape, num_actions) for _ in range(2))
         self.log_alpha = nn.Parameter(torch.zeros(()))
+        self.return_scale: torch.Tensor
+        self.register_buffer(RETURN_SCALE, torch.zeros(()))  # 0: returns are not scaled
+
+    @property
+    def unit(self) -> float:
+        """Learning rewards in one unit of its values."""
+        return float(self.return_scale) or 1.0
 
     def draw_noise(self, normal: Draw) -> list[LayerNoise]:
         """Return nothing: no layer is noisy."""

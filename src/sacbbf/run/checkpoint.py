@@ -24,7 +24,7 @@ from sacbbf.run.records import Mark
 from sacbbf.run.state import SLACK, part_limits, read_training, write_training
 from sacbbf.types import EpisodeRecord
 
-FORMAT = 2
+FORMAT = 3
 KEPT = 2  # checkpoints
 LARGEST_MANIFEST = 1 << 26  # bytes
 UNFIT = (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError)  # of contents of another kind

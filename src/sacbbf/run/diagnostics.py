@@ -56,7 +56,10 @@ def network_metrics(learner: Learner, replay: Replay, steps: IntArray) -> dict[s
 def activity(
     learner: Learner, replay: Replay, steps: IntArray
 ) -> tuple[dict[str, torch.Tensor], torch.Tensor, torch.Tensor | None]:
-    """Return units (N, D) by layer, Q (N, A) and policy logits (N, A) of the online network at stored states."""
+    """Return units (N, D) by layer, Q (N, A) and policy logits (N, A) of the online network at stored states.
+
+    Q is in learning rewards.
+    """
     inputs = to_float(replay.states(steps))
     network = learner.online
     network.set_noise(None)
@@ -73,6 +76,7 @@ def activity(
         else:
             features = network.q_features(latent)
             hidden, q = F.relu(features), expected_value(network.q_logits(features), learner.atoms)
+    q = q * network.unit
     return {"encoder": per_channel(latent), "hidden": hidden}, q, policy_logits
 
 

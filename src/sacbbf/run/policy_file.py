@@ -19,7 +19,7 @@ from sacbbf.envs.base import EnvSpec
 from sacbbf.envs.stack import state_shape
 from sacbbf.errors import UsageError
 from sacbbf.networks import Network, lay_out
-from sacbbf.networks.network import TRAINING_ONLY
+from sacbbf.networks.network import RETURN_SCALE, TRAINING_ONLY
 from sacbbf.run.settings import RunConfig
 
 
@@ -56,7 +56,8 @@ def load_policy(path: Path, device: torch.device) -> Network:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
         with torch.random.fork_rng(devices=[]):  # what the layers draw is replaced
             network = lay_out(layout.network, layout.obs_shape, layout.num_actions, self_prediction=False)
-        network.load_state_dict(tensors)
+        # Policies of version 0.1.0 lack the scale of returns: theirs were raw.
+        network.load_state_dict({RETURN_SCALE: torch.zeros(())} | tensors)
     return network.to(device).requires_grad_(False).eval()
 
 

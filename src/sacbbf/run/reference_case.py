@@ -198,7 +198,8 @@ def build_learner(case: Case, kernels: Kernels = "auto") -> Learner:
     for network, seed in ((learner.online, "seed_online"), (learner.target, "seed_target")):
         values = reference_parameters(case.meta["parameters"], case.meta[seed])
         try:
-            network.load_state_dict(dict(to_torch(name, value) for name, value in values.items()))
+            tensors = dict(to_torch(name, value) for name, value in values.items())
+            network.load_state_dict(dict(network.named_buffers()) | tensors)
         except RuntimeError as error:
             raise CaseError(f"case {case.name}: its parameters do not fit the agent it describes: {error}") from error
     return learner

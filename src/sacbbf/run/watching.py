@@ -66,7 +66,7 @@ class Judge:
         else:
             atoms = support(network.num_atoms, self.v_max, self.device)
             q = expected_value(network.q_logits(network.q_features(network.encode(obs))), atoms)[0]
-        found: npt.NDArray[np.float64] = q.double().cpu().numpy()
+        found: npt.NDArray[np.float64] = q.double().cpu().numpy() * network.unit
         return found
 
 
