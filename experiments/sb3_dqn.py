@@ -49,8 +49,8 @@ class Greedy:
         self.network = network
 
     @torch.inference_mode()
-    def logits(self, states: np.ndarray) -> np.ndarray:
-        """Logits (N, A): 0 for the best action, else minus infinity."""
+    def logits(self, states: np.ndarray, masks: None = None) -> np.ndarray:
+        """Logits (N, A): 0 for the best action, else minus infinity. DQN knows no masks."""
         values = self.network(torch.from_numpy(states.astype(np.float32))).numpy()
         return np.where(values == values.max(1, keepdims=True), 0.0, -np.inf).astype(np.float32)
 

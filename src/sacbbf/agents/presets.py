@@ -75,8 +75,8 @@ SIZES: dict[SizeName, Size] = {
         },
         by_kind={
             "image": {"network": {"width_scale": 0.5}},
-            # Returns of some hundred, as in classic control: atoms and entropy bonus on a scale ten times larger.
-            "vector": {"network": {"v_max": 100.0}, "schedule": {"beta_start": 1.0, "reset_every": 40_000}},
+            # Their rewards have no usual size, as those of MinAtar and of clipped Atari have.
+            "vector": {"loss": {"returns": "scaled"}, "schedule": {"reset_every": 40_000}},
         },
         tuned={
             ("grid", "sac-bbf"): {
@@ -133,7 +133,6 @@ def fitting(changes: Changes, config: AgentConfig) -> Changes:
     foreign = {name for name in ("beta_start", "beta_final_updates") if schedule.beta_start == 0}
     foreign |= {"reset_every"} if schedule.reset_every == 0 else set()
     foreign |= {"gamma_end", "cycle"} if schedule.gamma_end == schedule.gamma_start else set()
-    foreign |= {"v_max"} if config.network.num_atoms == 1 else set()
     return {
         part: {name: value for name, value in settings.items() if name not in foreign}
         for part, settings in changes.items()
