@@ -34,8 +34,8 @@ class Executor(Protocol):
         """Return the cells whose work has ended since the last call, without waiting."""
         ...
 
-    def stop(self) -> None:
-        """Ask for a checkpoint and the end of all work; it then ends as stopped."""
+    def stop(self, cell: Cell | None = None) -> None:
+        """Ask for a checkpoint and the end of a cell's work, or of all work; it then ends as stopped."""
         ...
 
     def close(self) -> None:
@@ -93,10 +93,11 @@ class LocalExecutor:
         self.slots = sorted([*self.slots, *(worker.slot for worker in over)])
         return [(worker.cell, outcome_of(worker.process, self.directory.log(worker.cell))) for worker in over]
 
-    def stop(self) -> None:
-        """Ask every process to end at its next step."""
+    def stop(self, cell: Cell | None = None) -> None:
+        """Ask a cell's process, or every process, to end at its next step."""
         for worker in self.workers:
-            worker.process.send_signal(signal.SIGTERM)
+            if cell in (None, worker.cell):
+                worker.process.send_signal(signal.SIGTERM)
 
     def close(self) -> None:
         """Kill what is left."""

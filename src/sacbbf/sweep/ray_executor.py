@@ -60,10 +60,11 @@ class RayExecutor:
         ready, _ = ray.wait(list(self._refs), num_returns=len(self._refs), timeout=0, fetch_local=False)
         return [(self._refs.pop(ref), _outcome(ref)) for ref in ready]
 
-    def stop(self) -> None:
-        """Interrupt all tasks: those at work save a checkpoint, those that wait are withdrawn."""
-        for ref in self._refs:
-            ray.cancel(ref, force=False)
+    def stop(self, cell: Cell | None = None) -> None:
+        """Interrupt a cell's task, or all: those at work save a checkpoint, those that wait are withdrawn."""
+        for ref, of in self._refs.items():
+            if cell in (None, of):
+                ray.cancel(ref, force=False)
 
     def close(self) -> None:
         """End what is left, and leave the cluster."""

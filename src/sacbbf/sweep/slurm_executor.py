@@ -106,10 +106,11 @@ class SlurmExecutor:
                 self._jobs.append((cell, job))
         return over
 
-    def stop(self) -> None:
-        """Cancel all jobs: Slurm sends each a signal, and what was saved by then stays."""
-        for _, job in self._jobs:
-            job.cancel()
+    def stop(self, cell: Cell | None = None) -> None:
+        """Cancel a cell's job, or all: Slurm sends each a signal, and what was saved by then stays."""
+        for of, job in self._jobs:
+            if cell in (None, of):
+                job.cancel()
 
     def close(self) -> None:
         """Cancel what is left."""

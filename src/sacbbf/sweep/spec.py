@@ -203,7 +203,7 @@ def parse_variants(agents: str, vary: Sequence[str]) -> tuple[Variant, ...]:
             raise UsageError(
                 f"agents = {name!r}: must be among {', '.join(AGENTS)}{games.suggestion(games.nearest(name, AGENTS))}"
             )
-    varied = dict(_parse_varied(text) for text in vary)
+    varied = dict(parse_values(text) for text in vary)
     if len(varied) < len(vary):
         raise UsageError(f"vary: a setting may be varied once; got {', '.join(vary)}")
     combinations = [dict(zip(varied, values, strict=True)) for values in itertools.product(*varied.values())]
@@ -214,14 +214,15 @@ def parse_settings(texts: Sequence[str]) -> dict[str, Value]:
     """Return settings given as `name=value`."""
     found: dict[str, Value] = {}
     for text in texts:
-        name, values = _parse_varied(text, "set")
+        name, values = parse_values(text, "set")
         if len(values) != 1:
             raise UsageError(f"set = {text!r}: must have one value; --vary takes several")
         found[name] = values[0]
     return found
 
 
-def _parse_varied(text: str, option: str = "vary") -> tuple[str, list[Value]]:
+def parse_values(text: str, option: str = "vary") -> tuple[str, list[Value]]:
+    """Return a setting's name and the values given for it, as `name=value,value`."""
     name, equals, values = text.partition("=")
     name = name.strip().replace("-", "_")
     if not equals or not name or not values.strip():
