@@ -45,10 +45,11 @@ def page(report: Report) -> str:
             m.tag("footer", m.tag("p", f"sacbbf {__version__}, sacbbf report")),
         ]
     )
-    return _document(report.title, body)
+    return document(report.title, body)
 
 
-def _document(title: str, body: str) -> str:
+def document(title: str, body: str) -> str:
+    """Return a page with its style and script in it."""
     series = "".join(f".c{number}{{--series:{colour}}}" for number, colour in enumerate(COLOURS))
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
