@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "sacbbf"
 # In the order in which data flows. What stands before the first folder is open to all.
 ORDER = [
     "machine", "disk", "agents", "envs", "replay", "networks", "learner", "kernels", "policy", "run", "bench", "sweep",
-    "report", "watch", "api", "commands", "cli", "__main__",
+    "report", "tune", "watch", "api", "commands", "cli", "__main__",
 ]  # fmt: skip
 FACTS = {"types", "errors", "seeding"}
 PLAIN = ["networks", "learner"]  # the model as a reader of the paper finds it

@@ -20,6 +20,7 @@ COMMANDS: dict[str, str] = {
     "diff": "settings and scores in which two runs differ",
     "report": "aggregate scores of many runs beside the published ones: a page, tables, plots",
     "sweep": "run games x agents x settings x seeds, on one machine or a cluster",
+    "tune": "search for settings that beat the preset's, and compare them on fresh seeds",
     "reproduce": "a table of the paper as a sweep and a report",
     "play": "a video of a trained policy: the game beside action probabilities and value",
     "export": "a trained policy as ONNX, or as a folder for the Hugging Face Hub",
