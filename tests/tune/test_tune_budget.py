@@ -1,0 +1,71 @@
+"""Time that was used counts over all sessions; steps are planned so that everything fits."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from small_tuning import begun, small_tuning
+
+from sacbbf.errors import UsageError
+from sacbbf.tune import budget as budgets
+from sacbbf.tune.budget import MARGIN, STARTUP, Budget, Clock, planned_steps
+from sacbbf.tune.space import Choice
+
+
+@pytest.fixture
+def now(monkeypatch):
+    found = [100.0]
+    monkeypatch.setattr("sacbbf.tune.budget.time.monotonic", lambda: found[0])
+    return found
+
+
+def test_the_clock_goes_on_where_the_last_session_left_it(tmp_path, now):
+    clock = Clock(tmp_path / "clock.json")
+    now[0] += 9.0
+    clock.tick()
+    assert not clock.path.exists()
+    now[0] += 3.0
+    clock.tick()  # then the process is killed
+    now[0] += 1_000.0
+    again = Clock(tmp_path / "clock.json")
+    now[0] += 5.0
+    assert again.used == 17.0
+    clock.path.write_text("{")
+    with pytest.raises(UsageError, match=r"clock\.json cannot be read"):
+        Clock(tmp_path / "clock.json")
+
+
+def test_costs_follow_the_updates_and_what_finished_runs_took(tmp_path, now):
+    tuning = small_tuning(space=(Choice("schedule.replay_ratio", (1, 2)),))
+    budget = Budget(tuning, None, 1.0, 3, Clock(begun(tmp_path / "tune", tuning).clock), planned=0.5)
+    assert budget.pace == 0.5
+    budget.note({"wall_seconds": 84.0, "updates": 900})
+    assert budget.pace == pytest.approx((84.0 + STARTUP) / 900)
+    assert budget.run_updates({}) == 900 and budget.run_updates({"schedule.replay_ratio": 2}) == 1_800
+    # Three fresh seeds for each of the two, three at a time: two rounds, of 900 and 1,800 updates on average.
+    assert budget.comparison({"schedule.replay_ratio": 2}) == pytest.approx(MARGIN * 0.1 * 2 * 1_350)
+    assert budget.comparison(None) == budget.comparison({"schedule.replay_ratio": 2})
+    assert budget.comparison({}) == pytest.approx(MARGIN * 0.1 * 2 * 900)
+
+
+def test_without_hours_only_the_trials_end_it(tmp_path, now):
+    tuning = small_tuning()
+    budget = Budget(tuning, 5, None, 1, Clock(begun(tmp_path / "tune", tuning).clock))
+    assert budget.left == math.inf and budget.may_begin(4) and not budget.may_begin(5)
+    assert not budget.search_over({})
+
+
+def test_planned_steps_use_the_hours_and_never_exceed_the_sizes(monkeypatch):
+    monkeypatch.setattr(budgets, "measured_pace", lambda tuning: 0.01)
+    tuning = small_tuning(steps=20_000, settings={})
+    # 10 trials of 2 seeds and 6 runs: 26 runs, 2 at a time, in nine tenths of 0.5 hours, less the start of each.
+    each = 0.9 * 1_800 * 2 / 26 - STARTUP
+    per_step = MARGIN * 0.01 * 19_600 / 20_000
+    assert planned_steps(tuning, 10, 0.5, 2) == int(each / per_step / 100) * 100 == 9_600
+    dearer = small_tuning(steps=20_000, settings={}, space=(Choice("schedule.replay_ratio", (1, 2)),))
+    assert planned_steps(dearer, 10, 0.5, 2) == int(each / 1.5 / per_step / 100) * 100
+    assert planned_steps(tuning, None, 0.5, 2) < planned_steps(tuning, 10, 0.5, 2)
+    assert planned_steps(tuning, 10, 100.0, 2) == 20_000
+    with pytest.raises(UsageError, match=r"hours = 0\.05: 10 trials of 2 seeds .* leave less than 1,000 steps"):
+        planned_steps(tuning, 10, 0.05, 2)
