@@ -17,8 +17,9 @@ from rich.console import Console
 from sacbbf.agents.presets import BASELINES, SIZES, SizeName
 from sacbbf.envs import games
 from sacbbf.errors import UsageError
-from sacbbf.run.settings import RunConfig, Value, configure
-from sacbbf.sweep.spec import parse_settings
+from sacbbf.run.settings import Value
+from sacbbf.sweep.spec import check as check_sweep
+from sacbbf.sweep.spec import fitting_size, parse_settings
 from sacbbf.sweep.workers import Workers, check_workers, device_of, gpu_names
 from sacbbf.tune.budget import planned_steps
 from sacbbf.tune.space import ALIASES, space_of
@@ -136,36 +137,26 @@ def check(args: TuneArgs) -> Workers:
 def settle(args: TuneArgs, workers: Workers, console: Console) -> tuple[TuningDirectory, Tuning]:
     """Return the tuning that the flags describe, and its directory; what is not given is as it lies there."""
     fixed = fixed_settings(args)
-    sized = {} if args.size is None else {"size": args.size}
     env = games.find_game(args.env) or args.env
-    config, _ = configure(env, {**sized, **fixed}, agent=args.agent, device=workers.device)
-    path = args.out or Path("tune") / f"{config.env.replace('/', '-').replace(':', '-')}-{config.agent}-{config.size}"
+    here = workers.executor == "local"
+    size = args.size or fitting_size([env], workers.device if here else "cpu", fixed)
+    path = args.out or Path("tune") / f"{env.replace('/', '-').replace(':', '-')}-{args.agent}-{size}"
     directory = TuningDirectory(path.absolute())
     there = directory.read()
-    steps = args.steps or (SIZES[config.size].steps if there is None else there.steps)
-    tuning = described(args, config, steps, fixed, workers.device)
+    steps = args.steps or (SIZES[size].steps if there is None else there.steps)
+    tuning = described(args, env, size, steps, fixed, workers.device)
+    check_sweep(tuning.search([tuning.variant(0, {})]), here)
     if there is None and args.steps is None and args.hours is not None:
         steps = planned_steps(tuning, args.trials, args.hours, workers.workers or 1)
-        tuning = described(args, config, steps, fixed, workers.device)
+        tuning = described(args, env, size, steps, fixed, workers.device)
         console.print(f"{steps:,} steps for each run, as --hours allow; --steps decides otherwise", highlight=False)
     return directory, tuning
 
 
-def described(args: TuneArgs, config: RunConfig, steps: int, fixed: Mapping[str, Value], device: str) -> Tuning:
+def described(args: TuneArgs, env: str, size: SizeName, steps: int, fixed: Mapping[str, Value], device: str) -> Tuning:
     """Return the tuning for a number of steps, which ranges of counts are scaled with."""
-    given = {"size": config.size, "steps": steps, **fixed}
-    scaled, _ = configure(config.env, given, agent=config.agent, device=device)
-    return Tuning(
-        env=config.env,
-        agent=config.agent,
-        size=config.size,
-        steps=steps,
-        space=space_of(scaled, args.space, list(fixed), args.only),
-        seeds=args.seeds,
-        fresh_seeds=args.fresh_seeds,
-        settings=dict(fixed),
-        device=device,
-    )
+    blank = Tuning(env, args.agent, size, steps, (), args.seeds, args.fresh_seeds, dict(fixed), device)
+    return replace(blank, space=space_of(blank.configuration({}), args.space, list(fixed), args.only))
 
 
 def fixed_settings(args: TuneArgs) -> dict[str, Value]:

@@ -9,22 +9,22 @@ import json
 import math
 import statistics
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sacbbf.agents.presets import SIZES
 from sacbbf.errors import UsageError
-from sacbbf.run.records import write_json
-from sacbbf.run.settings import Settings
-from sacbbf.sweep.directory import SweepDirectory
+from sacbbf.run.records import RunDirectory, read_lines, write_json
+from sacbbf.run.settings import Settings, resolve_device
 from sacbbf.sweep.estimate import Estimator
-from sacbbf.sweep.spec import Spec, configuration, updates_of
+from sacbbf.sweep.spec import updates_of
 from sacbbf.tune.tuning import Tuning
 
 MARGIN = 1.25  # on what is expected of a run's time
 KEEP_EVERY = 10.0  # seconds between notes of the time
 USUAL_TRIALS = 12  # that steps are planned for where no number is given
-STARTUP = 6.0  # seconds that a process takes before it trains
+STARTUP = 6.0  # seconds that a process takes before its run begins
+ASIDE = 15.0  # seconds of a run beside its training, start and evaluations, as long as none is finished
 LEAST_STEPS = 1_000  # that are planned; fewer tell little
 RATIO = "schedule.replay_ratio"
 
@@ -71,8 +71,10 @@ class Budget:
     hours: float | None
     workers: int
     clock: Clock
-    planned: float | None = None  # seconds per update as measured beforehand
-    seconds: float = 0.0  # of finished runs
+    planned: float = 0.0  # seconds per update as measured beforehand
+    runs: int = 0  # that are finished
+    aside: float = 0.0  # their seconds beside training
+    training: float = 0.0  # their seconds of training
     updates: int = 0
 
     @property
@@ -80,37 +82,41 @@ class Budget:
         """Seconds left."""
         return math.inf if self.hours is None else 3600 * self.hours - self.clock.used
 
-    @property
-    def pace(self) -> float | None:
-        """Seconds per update of a whole run, start and evaluation included; None if that is not known yet."""
-        return self.seconds / self.updates if self.updates else self.planned
+    def note(self, run: RunDirectory) -> None:
+        """Take in what a finished run took."""
+        result = run.read_result() or {}
+        training, before = 0.0, 0
+        for line in read_lines(run.record("speed")):
+            training += (line["step"] - before) / line["steps_per_second"]
+            before = line["step"]
+        self.runs += 1
+        self.training += training
+        self.aside += max(0.0, float(result["wall_seconds"]) - training) + STARTUP
+        self.updates += int(result["updates"])
 
-    def note(self, result: dict[str, object]) -> None:
-        """Take in the result of a finished run."""
-        self.seconds += float(str(result["wall_seconds"])) + STARTUP
-        self.updates += int(str(result["updates"]))
+    def run_seconds(self, settings: Settings) -> float:
+        """Return the seconds that a run is expected to take, with a margin."""
+        pace = self.training / self.updates if self.updates else self.planned
+        aside = self.aside / self.runs if self.runs else ASIDE
+        return MARGIN * (aside + pace * updates_of(self.tuning.configuration(settings)))
 
-    def comparison(self, best: Settings | None) -> float:
-        """Return the seconds that the final comparison takes if these settings are the best: the default costs too."""
-        updates = self.run_updates({}) + self.run_updates(self._dearest() if best is None else best)
+    def comparison_seconds(self, best: Settings) -> float:
+        """Return the seconds that the final comparison takes if these settings are the best."""
         rounds = math.ceil(2 * self.tuning.fresh_seeds / self.workers)
-        return MARGIN * (self.pace or 0.0) * rounds * updates / 2
+        return rounds * (self.run_seconds({}) + self.run_seconds(best)) / 2
 
-    def may_begin(self, begun: int) -> bool:
-        """Whether another trial may begin: it must be able to finish, and the comparison after it."""
+    def may_begin(self, begun: int, best: Settings) -> bool:
+        """Whether another trial may begin: even the dearest must be able to finish, and a comparison after it."""
         if self.trials is not None and begun >= self.trials:
             return False
-        trial = MARGIN * (self.pace or 0.0) * self.tuning.seeds * self.run_updates(self._dearest())
-        return trial + self.comparison(None) <= self.left
+        if self.hours is None:
+            return True
+        trial = self.tuning.seeds * self.run_seconds(self._dearest())
+        return trial + self.comparison_seconds(best) <= self.left
 
     def search_over(self, best: Settings) -> bool:
         """Whether trials at work must end now, so that the comparison can still take place."""
-        return self.left < self.comparison(best)
-
-    def run_updates(self, settings: Settings) -> int:
-        """Return the updates of a run."""
-        spec = self.tuning.search([self.tuning.variant(0, settings)])
-        return updates_of(configuration(spec, spec.cells()[0]))
+        return self.hours is not None and self.left < self.comparison_seconds(best)
 
     def _dearest(self) -> Settings:
         """The settings of the longest trial that may come."""
@@ -118,15 +124,13 @@ class Budget:
         return {RATIO: max(map(int, ratios[0].ends))} if ratios else {}
 
 
-def finished_runs(directory: SweepDirectory, spec: Spec) -> list[dict[str, object]]:
-    """Return the results of a sweep's finished runs."""
-    results = [directory.run(cell).read_result() for cell in spec.cells()]
-    return [result for result in results if result is not None and result.get("finished")]
-
-
 def measured_pace(tuning: Tuning) -> float:
     """Return the seconds that an update, and the acting for it, take on this machine now."""
-    spec = tuning.search([tuning.variant(0, {})])
+    try:
+        device = resolve_device(tuning.device)
+    except UsageError:  # only other nodes have it
+        device = resolve_device("auto")
+    spec = replace(tuning.search([tuning.variant(0, {})]), device=device)
     cost = Estimator(spec).cost(spec.cells()[0])
     return cost.seconds / max(1, cost.updates)
 
@@ -138,7 +142,7 @@ def planned_steps(tuning: Tuning, trials: int | None, hours: float, workers: int
     """
     count = USUAL_TRIALS if trials is None else trials
     runs = count * tuning.seeds + 2 * tuning.fresh_seeds
-    each = 0.9 * 3600 * hours * workers / runs - STARTUP
+    each = 0.9 * 3600 * hours * workers / runs - ASIDE
     full, config = SIZES[tuning.size].steps, tuning.configuration({})
     own = config.settings.schedule.replay_ratio
     ratios = next((list(map(int, axis.ends)) for axis in tuning.space if axis.name == RATIO), [own])

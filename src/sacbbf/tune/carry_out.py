@@ -19,7 +19,7 @@ from sacbbf.sweep.drive import Driver
 from sacbbf.sweep.executor import Executor
 from sacbbf.sweep.spec import Spec
 from sacbbf.sweep.workers import Workers, make_executor
-from sacbbf.tune.budget import MARGIN, Budget, Clock, finished_runs, measured_pace
+from sacbbf.tune.budget import Budget, Clock, measured_pace
 from sacbbf.tune.compare import read_comparison, unfinished
 from sacbbf.tune.findings import Findings, Spent, last_words, to_summary
 from sacbbf.tune.page import page
@@ -87,9 +87,11 @@ class Tuner:
         budget = Budget(self.tuning, self.limits.trials, self.limits.hours, self.at_a_time, clock)
         trials = self.study.trials()
         variants = [self.tuning.variant(one.number, one.settings) for one in trials]
-        for result in finished_runs(self.directory.search, self.tuning.search(variants)):
-            budget.note(result)
-        if self.limits.hours is not None and budget.pace is None:
+        for cell in self.tuning.search(variants).cells():
+            run = self.directory.search.run(cell)
+            if (run.read_result() or {}).get("finished"):
+                budget.note(run)
+        if self.limits.hours is not None and not budget.runs:
             budget.planned = measured_pace(self.tuning)
         return budget
 
@@ -110,8 +112,7 @@ class Tuner:
         trials = self.study.trials()
         best = best_of(trials)
         if best is None or trials[0].score is None:
-            run = self.budget.run_updates({}) * (self.budget.pace or 0.0)
-            need = (MARGIN * self.tuning.seeds * run + self.budget.comparison(None)) / 3600
+            need = (self.tuning.seeds * self.budget.run_seconds({}) + self.budget.comparison_seconds({})) / 3600
             raise UsageError(
                 f"hours = {self.limits.hours}: too few for the first trial, the default, and for the comparison; "
                 f"must be about {need:.2g} at least, or fewer --steps"

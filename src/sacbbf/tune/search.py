@@ -15,6 +15,7 @@ from typing import Protocol
 from sacbbf.disk.lease import Busy, Lease
 from sacbbf.errors import RunFailed
 from sacbbf.run.records import read_lines
+from sacbbf.run.settings import Settings
 from sacbbf.run.stop import Stop
 from sacbbf.sweep.executor import Executor
 from sacbbf.sweep.spec import Cell
@@ -93,8 +94,14 @@ class Search:
             time.sleep(PAUSE)
 
     def _time_is_up(self) -> bool:
+        return self.budget.search_over(self._best_settings())
+
+    def _may_begin(self) -> bool:
+        return self.budget.may_begin(len(self.study.trials()), self._best_settings())
+
+    def _best_settings(self) -> Settings:
         best = best_of(self.study.trials())
-        return self.budget.search_over(best.settings if best else {})
+        return best.settings if best else {}
 
     def _work(self, trial: Trial) -> _Work:
         """Return a trial as work: the sweep of trials has it from now on."""
@@ -112,7 +119,7 @@ class Search:
         for work in self._works:
             if not work.running and time.monotonic() >= work.not_before and self.executor.free():
                 self._run_next(work)
-        while self.executor.free() and self.budget.may_begin(len(self.study.trials())):
+        while self.executor.free() and self._may_begin():
             self._works.append(self._work(self.study.ask()))
             self._run_next(self._works[-1])
 
@@ -136,9 +143,9 @@ class Search:
 
     def _finished(self, work: _Work) -> None:
         """Take in the score of a run, and of the trial if that was its last."""
-        result = self.directory.search.run(work.cells.pop(0)).read_result() or {}
-        self.budget.note(result)
-        work.scores.append(result["score"])
+        run = self.directory.search.run(work.cells.pop(0))
+        self.budget.note(run)
+        work.scores.append((run.read_result() or {})["score"])
         work.failures = 0
         score = statistics.fmean(work.scores)
         hopeless = self.study.report(work.trial, self._step(work, 0), score)

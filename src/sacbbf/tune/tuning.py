@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +22,14 @@ from sacbbf.errors import UsageError
 from sacbbf.run.records import write_json
 from sacbbf.run.settings import RunConfig, Settings, configure
 from sacbbf.sweep.directory import SweepDirectory
-from sacbbf.sweep.spec import Spec, Variant
+from sacbbf.sweep.spec import Spec, Variant, environment_spec
 from sacbbf.tune.space import Axis, axis_from_json, axis_to_json
 
 FORMAT = 1
 FIRST_SEED = 100  # of the trials; reported runs begin at 0
 FIRST_FRESH = 200  # of the final comparison
 MOST_SEEDS = 100
+EPISODES = 30  # of a run's score: more runs tell more than more episodes
 EVALUATIONS = 5  # stretches between which a run is evaluated
 DEFAULT = "default"
 
@@ -49,14 +50,14 @@ class Tuning:
 
     def sweep(self, variants: Sequence[Variant], seeds: range) -> Spec:
         """Return variants and seeds as a sweep; runs are evaluated as they train, so that trials can be pruned."""
-        every = {"eval.every": -(-self.steps // EVALUATIONS), "eval.baselines": False}
+        own = {"eval.every": -(-self.steps // EVALUATIONS), "eval.episodes": EPISODES, "eval.baselines": False}
         return Spec(
             envs=(self.env,),
             variants=tuple(variants),
             seeds=tuple(seeds),
             size=self.size,
             steps=self.steps,
-            settings=every | dict(self.settings),
+            settings=own | dict(self.settings),
             threads=1,
             device=self.device,
             note="part of a tuning",
@@ -75,10 +76,10 @@ class Tuning:
         return Variant(self.agent, settings, f"trial-{number:03d}" if number else DEFAULT)
 
     def configuration(self, settings: Settings) -> RunConfig:
-        """Return the configuration of an ordinary run with a trial's settings."""
+        """Return the configuration of an ordinary run with a trial's settings; its device may be one of other nodes."""
         given = {"size": self.size, "steps": self.steps, **self.settings, **settings}
-        config, _ = configure(self.env, given, agent=self.agent, device=self.device)
-        return config
+        config, _ = configure(self.env, given, agent=self.agent, device="cpu", known=environment_spec)
+        return replace(config, device=self.device)
 
 
 @dataclass(frozen=True)
