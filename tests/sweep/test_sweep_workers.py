@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from dataclasses import replace
 
@@ -11,7 +12,7 @@ from small_sweep import CARTPOLE, begun, small_spec, words_of
 
 from sacbbf.cli import run
 from sacbbf.errors import UsageError
-from sacbbf.sweep.executor import LocalExecutor
+from sacbbf.sweep.executor import LocalExecutor, _Worker
 from sacbbf.sweep.spec import check
 from sacbbf.sweep.workers import Workers, cells_at_a_time, device_of, gpu_names, make_executor, threads_of
 
@@ -202,3 +203,37 @@ def test_numbers_that_make_no_sense_are_refused_before_a_dry_run(capsys):
     assert "workers = 0: must be at least 1" in capsys.readouterr().err
     assert run(["sweep", "there", *words_of(small_spec()), "--dry-run", "--per-gpu", "0"]) == 2
     assert "per_gpu = 0: must be at least 1" in capsys.readouterr().err
+
+
+# --- stopping one of several ---
+
+
+def test_a_local_cell_is_stopped_and_the_others_go_on(tmp_path):
+    directory = begun(tmp_path / "sweep", small_spec(2))
+    executor = LocalExecutor(directory, 2)
+    cells = small_spec(2).cells()
+    processes = [subprocess.Popen(["sleep", "60"], stdout=subprocess.PIPE) for _ in cells]
+    executor.workers = [_Worker(cell, process, 0) for cell, process in zip(cells, processes, strict=True)]
+    try:
+        executor.stop(cells[1])
+        assert processes[1].wait(timeout=30) == -signal.SIGTERM
+        assert processes[0].poll() is None
+        executor.stop()
+        assert processes[0].wait(timeout=30) == -signal.SIGTERM
+    finally:
+        executor.close()
+
+
+def test_a_cell_on_ray_is_cancelled_and_the_others_go_on(tmp_path, monkeypatch):
+    pytest.importorskip("ray")
+    from sacbbf.sweep import ray_executor
+
+    cancelled = []
+    monkeypatch.setattr(ray_executor.ray, "cancel", lambda ref, force: cancelled.append((ref, force)))
+    executor = object.__new__(ray_executor.RayExecutor)
+    first, second = small_spec(2).cells()
+    executor._refs = {"one": first, "two": second}
+    executor.stop(second)
+    assert cancelled == [("two", False)]
+    executor.stop()
+    assert cancelled[1:] == [("one", False), ("two", False)]

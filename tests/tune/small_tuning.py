@@ -18,7 +18,6 @@ STEPS = 1_000
 RATE = "optimiser.learning_rate"
 SPACE = (Range(RATE, 1e-4, 1e-2, log=True), Choice("schedule.n_end", (1, 3, 5)))
 UPDATE = 0.01  # seconds
-STARTUP = 6.0
 
 
 def small_tuning(**fields) -> Tuning:
@@ -107,7 +106,9 @@ def write_result(run: RunDirectory, score, ratio=1):
     """Store a finished run; an update took a hundredth of a second."""
     run.path.mkdir(parents=True, exist_ok=True)
     updates = (STEPS - 100) * ratio
-    result = {"finished": True, "score": score, "wall_seconds": UPDATE * updates - STARTUP, "updates": updates}
+    result = {"finished": True, "score": score, "wall_seconds": UPDATE * updates, "updates": updates}
+    speeds = [{"step": step, "steps_per_second": STEPS / (UPDATE * updates)} for step in (STEPS // 2, STEPS)]
+    run.record("speed").write_text("".join(json.dumps(line) + "\n" for line in speeds))
     run.result.write_text(json.dumps(result | {"steps": STEPS}))
 
 
@@ -129,7 +130,7 @@ class Listener:
         self.on_tick(self.ticks)
 
 
-def searching(directory, tuning, study, executor, trials=None, hours=None, retries=0, planned=None):
+def searching(directory, tuning, study, executor, trials=None, hours=None, retries=0, planned=0.0):
     """A search over made-up runs with its listener and budget."""
     budget = Budget(tuning, trials, hours, executor.places, Clock(directory.clock), planned)
     listener = Listener()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import pytest
-from small_tuning import begun, small_tuning
+from small_tuning import begun, small_tuning, write_result
 
 from sacbbf.errors import UsageError
+from sacbbf.run.records import RunDirectory
 from sacbbf.tune import budget as budgets
-from sacbbf.tune.budget import MARGIN, STARTUP, Budget, Clock, planned_steps
+from sacbbf.tune.budget import ASIDE, MARGIN, STARTUP, Budget, Clock, planned_steps
 from sacbbf.tune.space import Choice
 
 
@@ -39,30 +41,39 @@ def test_the_clock_goes_on_where_the_last_session_left_it(tmp_path, now):
 def test_costs_follow_the_updates_and_what_finished_runs_took(tmp_path, now):
     tuning = small_tuning(space=(Choice("schedule.replay_ratio", (1, 2)),))
     budget = Budget(tuning, None, 1.0, 3, Clock(begun(tmp_path / "tune", tuning).clock), planned=0.5)
-    assert budget.pace == 0.5
-    budget.note({"wall_seconds": 84.0, "updates": 900})
-    assert budget.pace == pytest.approx((84.0 + STARTUP) / 900)
-    assert budget.run_updates({}) == 900 and budget.run_updates({"schedule.replay_ratio": 2}) == 1_800
-    # Three fresh seeds for each of the two, three at a time: two rounds, of 900 and 1,800 updates on average.
-    assert budget.comparison({"schedule.replay_ratio": 2}) == pytest.approx(MARGIN * 0.1 * 2 * 1_350)
-    assert budget.comparison(None) == budget.comparison({"schedule.replay_ratio": 2})
-    assert budget.comparison({}) == pytest.approx(MARGIN * 0.1 * 2 * 900)
+    assert budget.run_seconds({}) == pytest.approx(MARGIN * (ASIDE + 0.5 * 900))
+    for number, seconds in enumerate((10.0, 12.0)):
+        run = RunDirectory(tmp_path / f"run{number}")
+        write_result(run, 1.0)  # 9 seconds of training
+        run.result.write_text(json.dumps({"wall_seconds": seconds, "updates": 900}))
+        budget.note(run)
+    once, twice = (MARGIN * (STARTUP + 2.0 + 0.01 * updates) for updates in (900, 1_800))
+    dear = {"schedule.replay_ratio": 2}
+    assert (budget.run_seconds({}), budget.run_seconds(dear)) == pytest.approx((once, twice))
+    # Three fresh seeds for each of the two, three at a time: two rounds.
+    assert budget.comparison_seconds(dear) == pytest.approx(once + twice)
+    # Another trial is two runs, as dear as may be.
+    budget.hours = (2 * twice + 2 * once + 1.0) / 3600
+    assert budget.may_begin(7, {}) and not budget.may_begin(7, dear)
+    assert not budget.search_over(dear)
+    now[0] += 2 * twice + 2.0
+    assert budget.search_over({})
 
 
 def test_without_hours_only_the_trials_end_it(tmp_path, now):
     tuning = small_tuning()
     budget = Budget(tuning, 5, None, 1, Clock(begun(tmp_path / "tune", tuning).clock))
-    assert budget.left == math.inf and budget.may_begin(4) and not budget.may_begin(5)
+    assert budget.left == math.inf and budget.may_begin(4, {}) and not budget.may_begin(5, {})
     assert not budget.search_over({})
 
 
 def test_planned_steps_use_the_hours_and_never_exceed_the_sizes(monkeypatch):
     monkeypatch.setattr(budgets, "measured_pace", lambda tuning: 0.01)
     tuning = small_tuning(steps=20_000, settings={})
-    # 10 trials of 2 seeds and 6 runs: 26 runs, 2 at a time, in nine tenths of 0.5 hours, less the start of each.
-    each = 0.9 * 1_800 * 2 / 26 - STARTUP
+    # 10 trials of 2 seeds and 6 runs: 26 runs, 2 at a time, in nine tenths of 0.5 hours, less what is beside training.
+    each = 0.9 * 1_800 * 2 / 26 - ASIDE
     per_step = MARGIN * 0.01 * 19_600 / 20_000
-    assert planned_steps(tuning, 10, 0.5, 2) == int(each / per_step / 100) * 100 == 9_600
+    assert planned_steps(tuning, 10, 0.5, 2) == int(each / per_step / 100) * 100 == 8_900
     dearer = small_tuning(steps=20_000, settings={}, space=(Choice("schedule.replay_ratio", (1, 2)),))
     assert planned_steps(dearer, 10, 0.5, 2) == int(each / 1.5 / per_step / 100) * 100
     assert planned_steps(tuning, None, 0.5, 2) < planned_steps(tuning, 10, 0.5, 2)

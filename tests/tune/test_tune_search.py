@@ -140,6 +140,8 @@ def clock(monkeypatch):
     now = [0.0]
     monkeypatch.setattr("sacbbf.tune.budget.time.monotonic", lambda: now[0])
     monkeypatch.setattr("sacbbf.tune.search.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("sacbbf.tune.budget.STARTUP", 0.0)
+    monkeypatch.setattr("sacbbf.tune.budget.ASIDE", 0.0)
     return now
 
 
