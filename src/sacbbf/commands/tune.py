@@ -21,7 +21,7 @@ from sacbbf.run.settings import Value
 from sacbbf.sweep.spec import check as check_sweep
 from sacbbf.sweep.spec import fitting_size, parse_settings
 from sacbbf.sweep.workers import Workers, check_workers, device_of, gpu_names
-from sacbbf.tune.budget import planned_steps
+from sacbbf.tune.budget import Budget, Clock, check_hours, measured_pace, planned_steps
 from sacbbf.tune.space import ALIASES, space_of
 from sacbbf.tune.tuning import MOST_SEEDS, Tuning, TuningDirectory
 
@@ -146,11 +146,20 @@ def settle(args: TuneArgs, workers: Workers, console: Console) -> tuple[TuningDi
     steps = args.steps or (SIZES[size].steps if there is None else there.steps)
     tuning = described(args, env, size, steps, fixed, workers.device)
     check_sweep(tuning.search([tuning.variant(0, {})]), here)
-    if there is None and args.steps is None and args.hours is not None:
-        steps = planned_steps(tuning, args.trials, args.hours, workers.workers or 1)
-        tuning = described(args, env, size, steps, fixed, workers.device)
-        console.print(f"{steps:,} steps for each run, as --hours allow; --steps decides otherwise", highlight=False)
+    if there is None and args.hours is not None:
+        tuning = fitted(args, tuning, args.hours, workers.workers or 1, Clock(directory.clock))
+        console.print(f"{tuning.steps:,} steps for each run", highlight=False)
     return directory, tuning
+
+
+def fitted(args: TuneArgs, tuning: Tuning, hours: float, workers: int, clock: Clock) -> Tuning:
+    """Return a tuning with as many steps as fit into its hours, unless they are given; too few hours are refused."""
+    pace = measured_pace(tuning)
+    if args.steps is None:
+        steps = planned_steps(tuning, args.trials, hours, workers, pace)
+        tuning = described(args, tuning.env, tuning.size, steps, tuning.settings, tuning.device)
+    check_hours(Budget(tuning, args.trials, hours, workers, clock, pace))
+    return tuning
 
 
 def described(args: TuneArgs, env: str, size: SizeName, steps: int, fixed: Mapping[str, Value], device: str) -> Tuning:

@@ -25,7 +25,8 @@ KEEP_EVERY = 10.0  # seconds between notes of the time
 USUAL_TRIALS = 12  # that steps are planned for where no number is given
 STARTUP = 6.0  # seconds that a process takes before its run begins
 ASIDE = 15.0  # seconds of a run beside its training, start and evaluations, as long as none is finished
-LEAST_STEPS = 1_000  # that are planned; fewer tell little
+LEAST_STEPS = 2_000  # that are planned; fewer tell little
+LOOKS = 5  # at the speed of this machine
 RATIO = "schedule.replay_ratio"
 
 
@@ -125,34 +126,37 @@ class Budget:
 
 
 def measured_pace(tuning: Tuning) -> float:
-    """Return the seconds that an update, and the acting for it, take on this machine now."""
+    """Return the seconds that an update, with the acting for it, takes on this machine now: a median of several."""
     try:
         device = resolve_device(tuning.device)
     except UsageError:  # only other nodes have it
         device = resolve_device("auto")
     spec = replace(tuning.search([tuning.variant(0, {})]), device=device)
-    cost = Estimator(spec).cost(spec.cells()[0])
-    return cost.seconds / max(1, cost.updates)
+    costs = [Estimator(spec).cost(spec.cells()[0]) for _ in range(LOOKS)]
+    return statistics.median(cost.seconds for cost in costs) / max(1, costs[0].updates)
 
 
-def planned_steps(tuning: Tuning, trials: int | None, hours: float, workers: int) -> int:
+def planned_steps(tuning: Tuning, trials: int | None, hours: float, workers: int, pace: float) -> int:
     """Return the steps of a run with which all trials and the comparison fit into the hours, at most the size's.
 
-    Pruning is not counted on; a tenth of the time is left for what is not foreseen.
+    Pruning is not counted on; a tenth of the time is left for what is not foreseen. Where the hours are few there are
+    at least LEAST_STEPS, and fewer trials.
     """
-    count = USUAL_TRIALS if trials is None else trials
-    runs = count * tuning.seeds + 2 * tuning.fresh_seeds
+    runs = (USUAL_TRIALS if trials is None else trials) * tuning.seeds + 2 * tuning.fresh_seeds
     each = 0.9 * 3600 * hours * workers / runs - ASIDE
     full, config = SIZES[tuning.size].steps, tuning.configuration({})
     own = config.settings.schedule.replay_ratio
     ratios = next((list(map(int, axis.ends)) for axis in tuning.space if axis.name == RATIO), [own])
-    dearer = statistics.fmean(ratios) / own
-    per_step = MARGIN * dearer * measured_pace(tuning) * updates_of(config) / full
-    steps = int(each / per_step / 100) * 100
-    if steps < LEAST_STEPS:
+    per_step = MARGIN * statistics.fmean(ratios) / own * pace * updates_of(config) / full
+    return min(full, max(LEAST_STEPS, int(each / per_step / 100) * 100))
+
+
+def check_hours(budget: Budget) -> None:
+    """Raise UsageError where not even the default and a comparison would fit into the hours."""
+    need = budget.tuning.seeds * budget.run_seconds({}) + budget.comparison_seconds({})
+    if need > budget.left:
         raise UsageError(
-            f"hours = {hours:g}: {count} trials of {tuning.seeds} seeds and the comparison of 2 x {tuning.fresh_seeds} "
-            f"runs, {workers} at a time, leave less than {LEAST_STEPS:,} steps for each; must be more hours, fewer "
-            "trials or seeds, or a number of --steps"
+            f"hours = {budget.hours:g}: the default ({budget.tuning.seeds} runs) and the comparison "
+            f"({2 * budget.tuning.fresh_seeds} runs), {budget.workers} at a time, take about {need / 3600:.2g} hours; "
+            "must be more, or give fewer --steps, --seeds or --fresh-seeds"
         )
-    return min(full, steps)

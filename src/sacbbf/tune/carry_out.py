@@ -112,10 +112,8 @@ class Tuner:
         trials = self.study.trials()
         best = best_of(trials)
         if best is None or trials[0].score is None:
-            need = (self.tuning.seeds * self.budget.run_seconds({}) + self.budget.comparison_seconds({})) / 3600
             raise UsageError(
-                f"hours = {self.limits.hours}: too few for the first trial, the default, and for the comparison; "
-                f"must be about {need:.2g} at least, or fewer --steps"
+                f"hours = {self.limits.hours}: ran out before the first trial, the default, was finished; must be more"
             )
         return best
 

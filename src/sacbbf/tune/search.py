@@ -97,7 +97,9 @@ class Search:
         return self.budget.search_over(self._best_settings())
 
     def _may_begin(self) -> bool:
-        return self.budget.may_begin(len(self.study.trials()), self._best_settings())
+        """Whether there is room for another trial; the default was given it before anything was written."""
+        begun = len(self.study.trials())
+        return begun == 0 or self.budget.may_begin(begun, self._best_settings())
 
     def _best_settings(self) -> Settings:
         best = best_of(self.study.trials())
