@@ -10,8 +10,7 @@ from small_tuning import begun, small_tuning, write_result
 
 from sacbbf.errors import UsageError
 from sacbbf.run.records import RunDirectory
-from sacbbf.tune import budget as budgets
-from sacbbf.tune.budget import ASIDE, MARGIN, STARTUP, Budget, Clock, planned_steps
+from sacbbf.tune.budget import ASIDE, MARGIN, STARTUP, Budget, Clock, check_hours, planned_steps
 from sacbbf.tune.space import Choice
 
 
@@ -67,16 +66,27 @@ def test_without_hours_only_the_trials_end_it(tmp_path, now):
     assert not budget.search_over({})
 
 
-def test_planned_steps_use_the_hours_and_never_exceed_the_sizes(monkeypatch):
-    monkeypatch.setattr(budgets, "measured_pace", lambda tuning: 0.01)
+def test_planned_steps_use_the_hours_and_never_exceed_the_sizes():
     tuning = small_tuning(steps=20_000, settings={})
     # 10 trials of 2 seeds and 6 runs: 26 runs, 2 at a time, in nine tenths of 0.5 hours, less what is beside training.
     each = 0.9 * 1_800 * 2 / 26 - ASIDE
     per_step = MARGIN * 0.01 * 19_600 / 20_000
-    assert planned_steps(tuning, 10, 0.5, 2) == int(each / per_step / 100) * 100 == 8_900
+    assert planned_steps(tuning, 10, 0.5, 2, 0.01) == int(each / per_step / 100) * 100 == 8_900
     dearer = small_tuning(steps=20_000, settings={}, space=(Choice("schedule.replay_ratio", (1, 2)),))
-    assert planned_steps(dearer, 10, 0.5, 2) == int(each / 1.5 / per_step / 100) * 100
-    assert planned_steps(tuning, None, 0.5, 2) < planned_steps(tuning, 10, 0.5, 2)
-    assert planned_steps(tuning, 10, 100.0, 2) == 20_000
-    with pytest.raises(UsageError, match=r"hours = 0\.05: 10 trials of 2 seeds .* leave less than 1,000 steps"):
-        planned_steps(tuning, 10, 0.05, 2)
+    assert planned_steps(dearer, 10, 0.5, 2, 0.01) == int(each / 1.5 / per_step / 100) * 100
+    assert planned_steps(tuning, None, 0.5, 2, 0.01) < planned_steps(tuning, 10, 0.5, 2, 0.01)
+    assert planned_steps(tuning, 10, 100.0, 2, 0.01) == 20_000
+    assert planned_steps(tuning, 10, 0.05, 2, 0.01) == 2_000
+
+
+def test_hours_must_be_enough_for_the_default_and_the_comparison(tmp_path, now):
+    tuning = small_tuning()
+    budget = Budget(tuning, None, 1.0, 2, Clock(tmp_path / "clock.json"), planned=0.01)
+    need = 5 * MARGIN * (ASIDE + 9.0) / 3600  # two runs of the default, then three rounds of two
+    budget.hours = need + 1e-6
+    check_hours(budget)
+    budget.hours = need - 1e-6
+    with pytest.raises(
+        UsageError, match=r"hours = 0\.04.*: the default \(2 runs\) and the comparison \(6 runs\), 2 at a"
+    ):
+        check_hours(budget)

@@ -180,6 +180,6 @@ def test_a_trial_that_takes_too_long_ends_when_the_comparison_needs_the_rest(dir
     assert [trial.state for trial in study.trials()] == ["finished"] * 2
 
 
-def test_too_few_hours_begin_nothing(directory, tuning, study, clock):
-    run_with_hours(directory, tuning, study, clock, hours_for(9))
-    assert study.trials() == []
+def test_hours_for_the_default_alone_begin_nothing_else(directory, tuning, study, clock):
+    run_with_hours(directory, tuning, study, clock, hours_for(11))
+    assert [trial.state for trial in study.trials()] == ["finished"]
