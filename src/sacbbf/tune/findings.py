@@ -85,16 +85,16 @@ def _thirds(pairs: Sequence[tuple[Value, float]]) -> list[tuple[str, list[float]
     """Cut pairs of value and score, in the order of values, into three groups of about the same size."""
     ends = [round(part * len(pairs) / 3) for part in range(4)]
     groups = [pairs[low:high] for low, high in itertools.pairwise(ends)]
-    return [(f"{_short(own[0][0])} to {_short(own[-1][0])}", [score for _, score in own]) for own in groups if own]
+    return [(_span([value for value, _ in own]), [score for _, score in own]) for own in groups if own]
 
 
-def _short(value: Value) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+def _span(values: Sequence[Value]) -> str:
+    return " to ".join(dict.fromkeys(map(value_words, (values[0], values[-1]))))
 
 
 def value_words(value: Value) -> str:
     """Return a setting's value in few letters."""
-    return _short(value)
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def budget_words(found: Findings) -> str:

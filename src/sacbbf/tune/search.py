@@ -107,8 +107,7 @@ class Search:
 
     def _work(self, trial: Trial) -> _Work:
         """Return a trial as work: the sweep of trials has it from now on."""
-        known = [*self.study.trials()]
-        variants = [self.tuning.variant(one.number, one.settings) for one in known]
+        variants = [self.tuning.variant(one.number, one.settings) for one in self.study.trials()]
         spec = self.tuning.search(variants)
         self.directory.search.begin(spec)
         own = self.tuning.variant(trial.number, trial.settings)
@@ -134,7 +133,7 @@ class Search:
             work = next(one for one in self._works if one.cells[0] == cell)
             work.running = False
             self._report_evaluations(work)
-            if work.pruned and outcome.kind != "failed":
+            if work.pruned:  # however its run has ended: a process that had just begun may be killed by the signal
                 self._prune(work)
             elif outcome.kind == "finished":
                 self._finished(work)
@@ -190,11 +189,11 @@ class Search:
         work.failures += 1
         if work.failures <= self.retries:
             return
-        self.study.fail(work.trial, outcome.why)
-        self._end(work, f"failed: {outcome.why}")
-        if not work.trial.number:
+        if not work.trial.number:  # it stays at work, and is tried again when the tuning is started again
             log = self.directory.search.log(work.cells[0])
             raise RunFailed(f"the default could not be trained: {outcome.why}; {log} has its last words")
+        self.study.fail(work.trial, outcome.why)
+        self._end(work, f"failed: {outcome.why}")
 
     def _end(self, work: _Work, words: str) -> None:
         self._works.remove(work)
