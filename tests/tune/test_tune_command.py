@@ -235,7 +235,7 @@ def test_an_interrupted_tuning_says_how_to_go_on(made_up, monkeypatch, tmp_path,
         (["--trials", "2", "--executor", "ray"], "workers = None: must be given with --executor ray"),
         (["--trials", "2", "--address", "auto"], "address = 'auto': is for --executor ray"),
         (["--trials", "2", "--device", "tpu"], "device = 'tpu': must be auto"),
-        (["--trials", "12", "--hours", "0.0001"], "hours = 0.0001: the default (2 runs) and the comparison (16 runs)"),
+        (["--trials", "12", "--hours", "0.0001"], "hours = 0.0001: the default (2 runs) and the comparison (24 runs)"),
     ],
 )
 def test_words_that_make_no_sense_are_refused_and_nothing_is_written(words, message, unworkable, tmp_path, capsys):

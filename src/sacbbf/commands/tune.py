@@ -65,7 +65,7 @@ class TuneArgs:
     """NAME=VALUE: a setting of all runs, the default's too, as in eval.episodes=20. It is not tuned."""
     seeds: int = 2
     """Seeds of each trial, from 100 on: a score is the mean over them."""
-    fresh_seeds: int = 8
+    fresh_seeds: int = 12
     """Seeds of the final comparison, from 200 on, for the default and for the best trial."""
     out: Path | None = None
     """The tuning's directory; by default tune/ENV-AGENT-SIZE."""
