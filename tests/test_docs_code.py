@@ -139,7 +139,7 @@ def test_a_command_line_is_understood(line, monkeypatch, tmp_path):
     if "--config" in words:
         monkeypatch.chdir(tmp_path)
         config = Path(words[words.index("--config") + 1])
-        config.parent.mkdir(parents=True)
+        config.parent.mkdir(parents=True, exist_ok=True)
         config.write_text(to_toml(resolve("CartPole-v1")[0]))
     assert parse(words) is not None
 
