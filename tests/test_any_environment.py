@@ -17,7 +17,8 @@ from sacbbf.networks.encoders import ENCODERS
 from sacbbf.report.grouping import changes, command
 from sacbbf.run.records import read_lines
 from sacbbf.run.settings import from_toml, read_spec
-from sacbbf.sweep.spec import Spec, check, configuration, fitting_size, parse_settings, parse_variants
+from sacbbf.sweep.check import check
+from sacbbf.sweep.spec import Spec, configuration, fitting_size, parse_settings, parse_variants
 from toys import SHORT, SMALL
 
 pytestmark = pytest.mark.usefixtures("working_directory")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 
 import pytest
 
@@ -33,11 +35,50 @@ def test_unknown_command_is_refused(capsys):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_explains_itself(command, capsys):
+def test_every_command_explains_itself_and_ends_with_examples(command, capsys):
     with pytest.raises(SystemExit) as exit_info:
         run([command, "--help"])
     assert exit_info.value.code == 0
-    assert f"usage: sacbbf {command}" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert f"usage: sacbbf {command}" in text
+    examples = text.rpartition("examples:\n")[2].splitlines()
+    assert examples and all(line.startswith("  sacbbf ") for line in examples)
+    assert any(line.startswith(f"  sacbbf {command}") for line in examples) or command == "push"
+
+
+def in_another_process(body):
+    """What a fresh process prints that gets these lines."""
+    done = subprocess.run([sys.executable, "-c", body], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_no_help_imports_pytorch():
+    body = f"""if True:
+        import contextlib, io, sys
+        from sacbbf.cli import run
+        for command in {list(COMMANDS)}:
+            with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
+                run([command, "--help"])
+            print(command, "torch" in sys.modules)"""
+    assert in_another_process(body).splitlines() == [f"{command} False" for command in COMMANDS]
+
+
+def test_what_only_reads_runs_does_not_import_pytorch(finished_run, tmp_path):
+    path = str(finished_run.path)
+    body = f"""if True:
+        import sys
+        from sacbbf.cli import run
+        assert run(["list"]) == 0
+        assert run(["diff", {path!r}, {path!r}]) == 0
+        assert run(["report", {path!r}, "--reps", "100", "--html", {str(tmp_path / "page.html")!r}]) == 0
+        from sacbbf.watch.server import Server
+        from sacbbf.watch.sight import overview
+        from pathlib import Path
+        Server(Path({path!r}), "127.0.0.1", 0).server_close()
+        assert overview(Path({path!r}))["runs"][0]["state"] == "finished"
+        print("torch" in sys.modules)"""
+    assert in_another_process(body).splitlines()[-1] == "False"
 
 
 def test_verify_prints_a_table_and_succeeds(capsys):

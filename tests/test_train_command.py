@@ -46,10 +46,32 @@ def test_train_writes_a_run_directory_and_says_where(capsys, working_directory):
     assert list((out / "tensorboard").iterdir())
 
 
-def test_train_prints_its_settings_unless_quiet(capsys):
+def test_train_says_what_it_will_do_and_what_to_type_next(capsys):
     words = [word for word in SHORT if word != "--quiet"]
-    assert run(["train", IDENTITY, "--steps", "20", *words]) == 0
-    assert "[settings.network]" in capsys.readouterr().out
+    assert run(["train", IDENTITY, "--steps", "100", "--out", "my runs/one", *words]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"sac-bbf on {IDENTITY}, tiny size, 100 steps, seed 0"
+    assert lines[1].startswith("learning: 36 updates, 1 update a step after 64 steps of warm-up")
+    assert lines[4] == "all settings: my runs/one/config.toml"
+    assert lines[5].startswith("score ")
+    assert lines[-3:] == [
+        "next: sacbbf play 'my runs/one'",
+        "      sacbbf evaluate 'my runs/one'",
+        "      sacbbf report 'my runs/one' --html report.html",
+    ]
+
+
+def test_a_run_without_an_update_says_so(capsys):
+    assert run(["train", IDENTITY, "--steps", "50", *SHORT]) == 0
+    assert "no update was made in 50 steps: the warm-up (schedule.warmup) was not over" in capsys.readouterr().out
+    assert run(["train", IDENTITY, "--agent", "random", *SHORT]) == 0
+    assert "no update" not in capsys.readouterr().out
+
+
+def test_nothing_is_said_before_a_refusal(finished_run, capsys):
+    words = ["train", IDENTITY, "--steps", "20", "--out", str(finished_run.path)]
+    assert run([*words, *(word for word in SHORT if word != "--quiet")]) == 2
+    assert capsys.readouterr().out == ""
 
 
 def test_an_atari_game_goes_by_any_of_its_names(capsys):
@@ -184,7 +206,8 @@ def test_train_refuses_and_writes_nothing(words, message, capsys, working_direct
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("sede = 1\n", "no setting sede; there are env, agent"),
+        ("sede = 1\n", "no setting sede; did you mean seed?"),
+        ("learning_rate = 1.0\n", "no setting learning_rate; did you mean settings.optimiser.learning_rate?"),
         ("[settings.network]\nhidden = 3\n", "no setting settings.network.hidden"),
         ('steps = "many"\n', "steps = 'many': must be int"),
         ('size = "huge"\n', "size = 'huge': must be one of"),

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from sacbbf import __version__
 from sacbbf.errors import RunFailed, UsageError
 from sacbbf.machine.allocator import prefer_huge_pages
-from sacbbf.machine.collector import spare_imports
 
 # Subcommand -> what it does; each is a module of sacbbf.commands, imported only when it is called.
 COMMANDS: dict[str, str] = {
@@ -62,7 +61,6 @@ def run(argv: Sequence[str]) -> int:
         prefer_huge_pages()
         sys.path.insert(0, "")  # environments given as module:id may lie in the working directory
         module = importlib.import_module(f"sacbbf.commands.{argv[0]}")
-        spare_imports()
         return int(module.main(argv[1:]))
     except UsageError as error:
         print(f"sacbbf {argv[0]}: {error}", file=sys.stderr)

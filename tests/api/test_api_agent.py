@@ -117,7 +117,8 @@ def test_progress_is_shown_on_request_only(capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ({"settings": {"network.hiden_dim": 3}}, "no setting settings.network.hiden_dim"),
+        ({"settings": {"learning-rate": 3}}, "no setting learning-rate; did you mean optimiser.learning_rate?"),
+        ({"settings": {"network.hiden_dim": 3}}, "no setting network.hiden_dim; did you mean network.hidden_dim?"),
         ({"settings": {"network.hidden_dim": 0}}, "network.hidden_dim = 0"),
         ({"settings": {"network.encoder": "impala"}}, "network.encoder = 'impala'"),
         ({"settings": {"env": "Pong"}}, "settings: env = 'Pong': is given on its own, not among the settings"),

@@ -95,7 +95,7 @@ def test_a_run_starts_from_weights(tmp_path):
         ({"verbose": 2}, "verbose = 2: must be 0 or 1"),
         ({"trackers": ("paper",)}, "paper"),
         ({"max_hours": 0}, "max_hours = 0: must be above 0"),
-        ({"settings": {"network.hiden_dim": 3}}, "no setting settings.network.hiden_dim"),
+        ({"settings": {"network.hiden_dim": 3}}, "no setting network.hiden_dim; did you mean network.hidden_dim?"),
         ({"init": "nowhere"}, "nowhere is not a run directory"),
     ],
 )

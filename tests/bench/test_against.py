@@ -8,8 +8,8 @@ import pytest
 
 from sacbbf.bench import against
 from sacbbf.bench.against import WAYS, Worker, compare, parse_ways
+from sacbbf.bench.figures import PER_ROUND
 from sacbbf.cli import run
-from sacbbf.commands.bench import PER_ROUND
 from sacbbf.errors import RunFailed, UsageError
 
 

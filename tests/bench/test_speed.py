@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from sacbbf.bench.clock import PartsTimer, Peak, peak_memory_bytes, seconds, spread
+from sacbbf.bench.figures import PER_ROUND
 from sacbbf.bench.play import measure_environment, measure_evaluation
 from sacbbf.bench.speed import (
     PARTS,
@@ -23,7 +24,6 @@ from sacbbf.bench.speed import (
     measure_updates,
 )
 from sacbbf.cli import run
-from sacbbf.commands.bench import PER_ROUND
 
 CPU = torch.device("cpu")
 
@@ -128,9 +128,9 @@ def test_memory_grows_by_what_is_held_and_the_peak_stays():
 
 
 def test_bench_prints_and_writes(tmp_path, capsys, monkeypatch, brief_peaks):
-    monkeypatch.setattr("sacbbf.commands.bench.REPLAY_SIZES", (100, 1_000))
-    monkeypatch.setattr("sacbbf.commands.bench.PASSES", 80)
-    monkeypatch.setattr("sacbbf.commands.bench.STEPS", 1_000)
+    monkeypatch.setattr("sacbbf.bench.figures.REPLAY_SIZES", (100, 1_000))
+    monkeypatch.setattr("sacbbf.bench.figures.PASSES", 80)
+    monkeypatch.setattr("sacbbf.bench.figures.STEPS", 1_000)
     monkeypatch.setitem(PER_ROUND, "tiny", 1)
     assert run(["bench", "--size", "tiny", "--repeats", "2", "--json", str(tmp_path / "bench.json")]) == 0
     text = capsys.readouterr().out

@@ -15,7 +15,7 @@ from small_agents import gradients, parameters, small_batch, small_learner
 from sacbbf.agents.ladder import LearnerName
 from sacbbf.errors import UsageError
 from sacbbf.learner.learner import Learner
-from sacbbf.run import settings
+from sacbbf.run import devices
 from sacbbf.types import Batch
 
 COMPILED = {"compute": {"compile": True}}
@@ -93,7 +93,7 @@ def test_generated_code_computes_the_same():
 def test_a_missing_compiler_is_named(monkeypatch):
     monkeypatch.setenv("CXX", "no-such-compiler")
     with pytest.raises(UsageError, match=r"compute\.compile = True: needs a C\+\+ compiler, and no-such-compiler"):
-        settings.check_compiler("cpu")
-    monkeypatch.setattr(settings, "find_spec", lambda name: None)
+        devices.check_compiler("cpu")
+    monkeypatch.setattr(devices, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"compute\.compile = True: needs Triton"):
-        settings.check_compiler("cuda:0")
+        devices.check_compiler("cuda:0")

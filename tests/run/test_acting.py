@@ -94,7 +94,7 @@ def plans(monkeypatch):
         return evaluate(policy, make, plan, on_episode)
 
     monkeypatch.setattr(scoring, "evaluate", noting)
-    monkeypatch.setattr("sacbbf.commands.evaluate.evaluate", noting)
+    monkeypatch.setattr("sacbbf.run.evaluate_run.evaluate", noting)
     return noted
 
 

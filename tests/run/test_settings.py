@@ -13,9 +13,10 @@ from sacbbf.agents.presets import SIZES, preset
 from sacbbf.envs.base import UnknownEnvironment
 from sacbbf.envs.make import EnvSettings
 from sacbbf.errors import UsageError
+from sacbbf.run.devices import resolve_device
+from sacbbf.run.fitting import check_fit
 from sacbbf.run.settings import (
     EvalConfig,
-    check_fit,
     check_run,
     differences,
     from_toml,
@@ -23,7 +24,6 @@ from sacbbf.run.settings import (
     read_spec,
     read_toml,
     resolve,
-    resolve_device,
     to_toml,
 )
 
@@ -151,8 +151,12 @@ def test_overlay_replaces_only_what_is_given(config):
 @pytest.mark.parametrize(
     ("tables", "message"),
     [
-        ({"sede": 1}, "no setting sede; there are env, agent"),
-        ({"settings": {"network": {"hidden": 1}}}, "no setting settings.network.hidden; there are .*hidden_dim"),
+        ({"sede": 1}, r"no setting sede; did you mean seed\?"),
+        ({"zzz": 1}, "no setting zzz; there are env, agent"),
+        (
+            {"settings": {"network": {"hidden": 1}}},
+            r"no setting settings.network.hidden; did you mean settings.network.hidden_dim\?",
+        ),
         ({"steps": "many"}, "steps = 'many': must be int"),
         ({"steps": 1.5}, "steps = 1.5: must be int"),
         ({"seed": True}, "seed = True: must be int"),

@@ -11,6 +11,14 @@ from sacbbf.sweep.work import run_cell
 SEEDS = 4
 
 
+@pytest.fixture(autouse=True)
+def speed_cache(tmp_path_factory, monkeypatch):
+    """The file in which speeds are kept: one of the test's own."""
+    top = tmp_path_factory.mktemp("cache")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(top))
+    return top / "sacbbf" / "speeds.json"
+
+
 @pytest.fixture(scope="session")
 def undisturbed(tmp_path_factory):
     """Directory of a sweep of small cells, run one after the other by this process. Not to be written to."""

@@ -47,11 +47,15 @@ def test_a_finished_sweep_has_nothing_left_to_do(unworkable, tmp_path, capsys):
     assert snapshot(directory.path) == before
 
 
-def test_a_dry_run_prints_the_cells_and_writes_nothing(tmp_path, capsys):
+def test_a_dry_run_prints_cells_and_costs_and_writes_nothing_but_the_speed(tmp_path, capsys, speed_cache):
     spec = small_spec(2)
-    assert run(["sweep", str(tmp_path / "sweep"), *words_of(spec), "--dry-run"]) == 0
-    assert capsys.readouterr().out.splitlines() == [*(cell.name for cell in spec.cells()), "2 cells"]
-    assert list(tmp_path.iterdir()) == []
+    words = ["sweep", str(tmp_path / "sweep"), *words_of(spec), "--dry-run"]
+    assert run(words) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(":")[0] for line in lines[:2]] == [cell.name for cell in spec.cells()]
+    assert all("150 steps, 86 updates, " in line for line in lines[:2])
+    assert lines[2].endswith("= 2 cells: CartPole-v1") and lines[4].startswith("disk: ")
+    assert not (tmp_path / "sweep").exists() and speed_cache.exists()
 
 
 @pytest.mark.parametrize(
@@ -67,7 +71,12 @@ def test_a_dry_run_prints_the_cells_and_writes_nothing(tmp_path, capsys):
         (["--games", CARTPOLE, "--slurm-hours", "0"], "slurm_hours = 0.0: must be above 0"),
         (["--games", CARTPOLE, "--threads", "-1"], "threads = -1: must be"),
         (["--games", CARTPOLE, "--steps", "0"], "steps = 0: must be at least 1"),
-        (["--games", CARTPOLE, "--set", "eval.episode=1"], "no setting eval.episode;"),
+        (
+            ["--games", CARTPOLE, "--set", "eval.episode=1"],
+            "no setting eval.episode; did you mean eval.every_episodes or eval.episodes",
+        ),
+        (["--games", CARTPOLE, "--set", "learning-rate=1"], "did you mean optimiser.learning_rate?"),
+        (["--games", CARTPOLE, "--vary", "learning_rate=1,2"], "did you mean optimiser.learning_rate?"),
         (["--games", CARTPOLE, "--vary", "env=Pong"], "env has an option of its own"),
         (["--games", f"{CARTPOLE},nosuchmodule:Env-v0"], "nosuchmodule"),
         (["--games", f"{CARTPOLE},Pong"], "size: the games fit different ones"),

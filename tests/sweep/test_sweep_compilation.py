@@ -9,8 +9,9 @@ from small_sweep import begun, small_spec
 
 from sacbbf.commands import sweep as command
 from sacbbf.errors import UsageError
+from sacbbf.sweep.check import check
 from sacbbf.sweep.directory import SweepDirectory
-from sacbbf.sweep.spec import WORTH_COMPILING, Variant, check, configuration, from_json, to_json, updates_of
+from sacbbf.sweep.spec import WORTH_COMPILING, Variant, configuration, from_json, to_json
 from sacbbf.sweep.workers import Workers
 
 WARMUP = 64
@@ -31,7 +32,7 @@ def test_a_cell_is_compiled_if_it_has_enough_updates(missing, expected):
 def test_updates_are_counted_with_their_replay_ratio():
     spec = small_spec(variants=(Variant("sac-bbf", {"replay_ratio": 4}), Variant("random")), steps=WARMUP + 100)
     learner, player = (configuration(spec, cell) for cell in spec.cells())
-    assert updates_of(learner) == 400 and updates_of(player) == 0
+    assert learner.updates == 400 and player.updates == 0
 
 
 @pytest.mark.parametrize("value", [True, False])

@@ -10,7 +10,7 @@ from small_sweep import begun, put_result, small_spec
 from sacbbf.run.stop import Stop
 from sacbbf.sweep import drive
 from sacbbf.sweep.drive import Driver
-from sacbbf.sweep.work import Outcome
+from sacbbf.sweep.outcome import Outcome
 
 FINISHED, FAILED = Outcome("finished"), Outcome("failed", "no luck")
 

@@ -9,15 +9,17 @@ import pytest
 import torch
 from rich.console import Console
 
+from sacbbf.bench import figures as bench
 from sacbbf.bench.clock import Spread
 from sacbbf.bench.speed import ActingSpeed, Rounds, UpdateSpeed
 from sacbbf.cli import run
-from sacbbf.commands import bench, report
+from sacbbf.commands import report
 from sacbbf.commands.reproduce import ReproduceArgs, read_words, timing_table
 from sacbbf.envs import games
+from sacbbf.sweep.check import check
 from sacbbf.sweep.estimate import Estimator
 from sacbbf.sweep.paper import TABLES, table_spec
-from sacbbf.sweep.spec import Cell, check, configuration
+from sacbbf.sweep.spec import Cell, configuration
 
 GAMES = {
     "variance-reduction": ("KungFuMaster", "Krull", "Frostbite", "RoadRunner", "Jamesbond"),
@@ -150,8 +152,10 @@ def test_a_dry_run_prints_every_cell_with_updates_hours_and_disk(tmp_path, capsy
     assert lines[0].startswith("Scaled down: ") and lines[0].endswith("Other games, seeds, steps than the paper's.")
     cells = [line for line in lines if "/CartPole-v1/seed" in line]
     assert len(cells) == 6 and all(" updates, " in line for line in cells)
-    assert "1 games x 3 agents x 2 seeds = 6 cells: CartPole-v1" in lines
-    assert any("hours of one worker" in line for line in lines) and any(line.startswith("disk: ") for line in lines)
+    assert "1 environment x 3 agents x 2 seeds = 6 cells: CartPole-v1" in lines
+    assert any(" of one worker on this machine" in line for line in lines) and any(
+        line.startswith("disk: ") for line in lines
+    )
     assert list(tmp_path.iterdir()) == []
 
 
@@ -162,9 +166,9 @@ def test_what_a_cluster_costs_is_estimated_from_this_machine(tmp_path, capsys, m
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     cluster = ["--executor", "slurm", "--device", "cuda"]
     assert run(["reproduce", "variance-reduction", "--dry-run", *words, *cluster]) == 0
-    *_, hours, disk = capsys.readouterr().out.splitlines()
-    assert "hours of one worker on this machine (cpu, 1 threads); evaluation comes on top" in hours
-    assert disk.endswith("GB more for each that runs")
+    *_, hours, disk, age = capsys.readouterr().out.splitlines()
+    assert " of one worker on this machine (cpu, 1 thread); evaluation comes on top" in hours
+    assert disk.endswith("MB more for each that runs") and age.startswith("speed measured just now at a load of ")
 
 
 def test_an_agent_that_is_not_in_the_table_is_refused(capsys):
@@ -223,7 +227,7 @@ def test_a_run_is_projected_from_environment_acting_and_updates(agent, ratio, se
 
 
 def test_the_benchmark_projects_the_agent_that_it_shows(figures):
-    lines = {agent: bench.lines(figures, bench.BenchArgs(agent=agent)) for agent in ("sac-bbf", "bbf")}
+    lines = {agent: bench.lines(figures, "laptop", agent) for agent in ("sac-bbf", "bbf")}
     projected = {agent: next(line for line in found if "a run of" in line) for agent, found in lines.items()}
     assert projected["sac-bbf"].endswith("RR 2: 1.7 h, RR 4: 3.4 h, RR 8: 6.6 h")
     assert projected["bbf"].endswith("RR 2: 1.1 h, RR 4: 2.2 h, RR 8: 4.4 h")

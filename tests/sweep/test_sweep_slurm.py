@@ -20,9 +20,7 @@ slurm_executor = pytest.importorskip("sacbbf.sweep.slurm_executor")
 
 
 def make_executor(directory, workers=None):
-    return slurm_executor.SlurmExecutor(
-        directory, workers=workers, cpus=1, gpus=0, partition=None, hours=0.1, cluster="local"
-    )
+    return slurm_executor.SlurmExecutor(directory, workers=workers, cpus=1, gpus=0, hours=0.1, cluster="local")
 
 
 def test_cells_finish_as_jobs(tmp_path, undisturbed):

@@ -12,11 +12,11 @@ from sacbbf.agents.presets import AGENTS
 from sacbbf.envs import games
 from sacbbf.errors import UsageError
 from sacbbf.run.settings import resolve
+from sacbbf.sweep.check import check
 from sacbbf.sweep.spec import (
     Cell,
     Spec,
     Variant,
-    check,
     configuration,
     conflicts,
     from_json,
@@ -194,7 +194,7 @@ def test_a_baseline_trains_for_no_steps():
     ("fields", "message"),
     [
         ({"seeds": ()}, "a sweep needs at least one game, one agent and one seed"),
-        ({"settings": {"loss.varianse": 1}}, "sac-bbf on CartPole-v1: settings: no setting settings.loss.varianse"),
+        ({"settings": {"loss.varianse": 1}}, "sac-bbf on CartPole-v1: settings: no setting loss.varianse"),
         ({"settings": {"eval.episodes": 0}}, "eval.episodes = 0: must be"),
         ({"settings": {"optimiser.learning_rate": float("nan")}}, "optimiser.learning_rate = nan: must be"),
         ({"settings": {"eval.episodes": "many"}}, "eval.episodes = 'many': must be int"),

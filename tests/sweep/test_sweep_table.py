@@ -10,10 +10,10 @@ from small_sweep import CARTPOLE, STEPS, begun, put_result, small_spec
 
 from sacbbf.disk.lease import Lease
 from sacbbf.sweep import table as tables
+from sacbbf.sweep.outcome import Outcome
 from sacbbf.sweep.spec import Cell, Variant
 from sacbbf.sweep.status import CellState
 from sacbbf.sweep.table import LiveTable, details, duration, overview, time_left
-from sacbbf.sweep.work import Outcome
 
 SPEC = small_spec(4, variants=(Variant("sac-bbf"), Variant("blind")))
 

@@ -18,7 +18,8 @@ from small_sweep import assert_alike, begun, small_spec, snapshot
 from sacbbf.disk.lease import Busy, Lease
 from sacbbf.errors import RunFailed, UsageError
 from sacbbf.sweep.executor import outcome_of
-from sacbbf.sweep.work import Outcome, find_cell, run_cell, work_on
+from sacbbf.sweep.outcome import Outcome
+from sacbbf.sweep.work import find_cell, run_cell, work_on
 
 WAITING = """
 import functools, sys

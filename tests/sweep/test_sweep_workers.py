@@ -12,8 +12,8 @@ from small_sweep import CARTPOLE, begun, small_spec, words_of
 
 from sacbbf.cli import run
 from sacbbf.errors import UsageError
+from sacbbf.sweep.check import check
 from sacbbf.sweep.executor import LocalExecutor, _Worker
-from sacbbf.sweep.spec import check
 from sacbbf.sweep.workers import Workers, cells_at_a_time, device_of, gpu_names, make_executor, threads_of
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"

@@ -15,10 +15,12 @@ from sacbbf.envs.stack import state_shape
 from sacbbf.errors import UsageError
 from sacbbf.networks import Network
 from sacbbf.run.checkpoint import Checkpoints, Resumed, load, read_manifests
+from sacbbf.run.devices import resolve_device
+from sacbbf.run.fitting import check_fit
 from sacbbf.run.loop import Training
 from sacbbf.run.policy_file import check_layout, load_policy, policy_bytes, read_layout
 from sacbbf.run.records import RECORDS, Mark, RunDirectory
-from sacbbf.run.settings import RunConfig, check_fit, from_toml, resolve_device, to_toml
+from sacbbf.run.settings import RunConfig, from_toml, to_toml
 from sacbbf.run.take_up import changes, identity
 from sacbbf.run.torch_setup import torch_set_up
 

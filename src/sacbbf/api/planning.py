@@ -11,8 +11,9 @@ from sacbbf.envs.base import EnvSpec
 from sacbbf.envs.make import EnvSettings
 from sacbbf.envs.source import EnvLike, EnvSource, source_of
 from sacbbf.errors import UsageError
+from sacbbf.run.fitting import check_fit
 from sacbbf.run.more_steps import extended, fine_tuning, new_cycle, rescaled
-from sacbbf.run.settings import RunConfig, Value, check_fit, check_run, configure
+from sacbbf.run.settings import RunConfig, Value, check_run, configure
 
 
 def configure_for(

@@ -12,10 +12,11 @@ from sacbbf.agents.presets import AgentName
 from sacbbf.api.planning import configure_for
 from sacbbf.envs.source import EnvLike
 from sacbbf.errors import UsageError
+from sacbbf.run.fitting import check_fit
 from sacbbf.run.more_steps import like_its_start
 from sacbbf.run.records import RunDirectory, default_directory
 from sacbbf.run.remote_trackers import TrackerName
-from sacbbf.run.settings import Value, check_fit, check_run, from_toml, lay_over
+from sacbbf.run.settings import Value, check_run, from_toml, lay_over
 from sacbbf.run.train import train as carry_out
 
 

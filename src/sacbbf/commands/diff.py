@@ -12,9 +12,14 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from sacbbf.commands.parsing import parse
 from sacbbf.errors import UsageError
 from sacbbf.run.records import RunDirectory
 from sacbbf.run.settings import differences, from_toml
+
+EXAMPLES = """\
+  sacbbf diff runs/Pong-sac-bbf-laptop-seed0 runs/Pong-bbf-laptop-seed0
+"""
 
 
 @dataclass(frozen=True)
@@ -29,7 +34,7 @@ class DiffArgs:
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; returns the exit code."""
-    args = tyro.cli(DiffArgs, args=argv, prog="sacbbf diff")
+    args = parse(DiffArgs, argv, "diff", EXAMPLES)
     runs = [RunDirectory(path).require() for path in (args.first, args.second)]
     configs = [from_toml(run.config) for run in runs]
     console = Console(width=None if Console().is_terminal else 130)

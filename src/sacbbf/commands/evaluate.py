@@ -7,21 +7,21 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
-import torch
 import tyro
 from rich.console import Console
 
-from sacbbf.envs.make import make_env
+from sacbbf.commands.parsing import parse
 from sacbbf.errors import UsageError
-from sacbbf.machine.allocator import keep_freed_pages
-from sacbbf.policy import NetworkPolicy
+from sacbbf.machine.process import settle
+from sacbbf.run.devices import resolve_device
 from sacbbf.run.display import Display
-from sacbbf.run.evaluate import ROWS, evaluate, plan_of
-from sacbbf.run.policy_file import load_policy
 from sacbbf.run.records import RunDirectory, write_json
-from sacbbf.run.result import score_fields
-from sacbbf.run.settings import from_toml, read_spec, resolve_device
-from sacbbf.run.torch_setup import torch_set_up
+from sacbbf.run.settings import from_toml
+
+EXAMPLES = """\
+  sacbbf evaluate runs/CartPole-v1-sac-bbf-tiny-seed0
+  sacbbf evaluate RUN --episodes 20 --greedy --json scores.json
+"""
 
 
 @dataclass(frozen=True)
@@ -51,26 +51,22 @@ class EvaluateArgs:
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; returns the exit code."""
-    args = tyro.cli(EvaluateArgs, args=argv, prog="sacbbf evaluate")
+    args = parse(EvaluateArgs, argv, "evaluate", EXAMPLES)
     if args.seed is not None and args.seed < 0:
         raise UsageError(f"seed = {args.seed}: must be at least 0")
-    keep_freed_pages()
     run = RunDirectory(args.run).require()
     config = from_toml(run.config)
-    device = torch.device(resolve_device(args.device))
-    spec = read_spec(config.env, config.environment)  # first: its modules may register the policy's encoder
-    policy = NetworkPolicy(load_policy(run.policy, device), device, ROWS, by_critic=args.critic)
+    from sacbbf.run.evaluate import plan_of
+    from sacbbf.run.evaluate_run import evaluate_run
+    from sacbbf.run.result import score_fields
+
+    settle()
+    device = resolve_device(args.device)
     plan = plan_of(config, args.episodes, seed=args.seed, greedy=args.greedy, parallel=args.parallel)
+    with Display(Console(stderr=True), None) as display:
+        records, game = evaluate_run(run, config, plan, device, display, args.critic)
+    fields = score_fields(records, game)
     console = Console(soft_wrap=True)
-    with Display(Console(stderr=True), spec.game) as display, torch_set_up(config):
-        display.begin("evaluating", args.episodes)
-        records = evaluate(
-            policy,
-            lambda: make_env(config.env, settings=config.environment),
-            plan,
-            lambda record: display.advance(f"last score {record.score:g}"),
-        )
-    fields = score_fields(records, spec.game)
     console.print("returns " + " ".join(f"{score:g}" for score in fields["returns"]), highlight=False)
     console.print(
         f"mean {fields['score']:.2f}, standard error {fields['standard_error']:.2f}, "

@@ -7,17 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import torch
 import tyro
 from rich.console import Console
 
-from sacbbf.disk.files import write_atomically
-from sacbbf.envs.stack import state_shape
+from sacbbf.commands.parsing import parse
 from sacbbf.errors import UsageError
-from sacbbf.run.policy_file import load_policy, read_layout
 from sacbbf.run.records import RunDirectory
-from sacbbf.run.settings import from_toml, read_spec
-from sacbbf.run.sharing import onnx_bytes, write_hub_folder
+from sacbbf.run.sharing import write_hub_folder
+
+EXAMPLES = """\
+  sacbbf export RUN --onnx policy.onnx
+  sacbbf export RUN --hub folder && sacbbf push folder OWNER/NAME
+"""
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class ExportArgs:
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """A run directory, or a folder that an agent was saved in."""
     onnx: Path | None = None
-    """Write ONNX: `states` (batch, stack * C, H, W) of the environment's own type in, `logits` (batch, A) out.
+    """Write ONNX: `states` (batch, stack * C, H, W) as `make_env` gives them in, `logits` (batch, A) out.
 
     Where the environment has illegal actions, `masks` (batch, A), true for the legal ones, go in too.
     """
@@ -37,18 +38,15 @@ class ExportArgs:
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; returns the exit code."""
-    args = tyro.cli(ExportArgs, args=argv, prog="sacbbf export")
+    args = parse(ExportArgs, argv, "export", EXAMPLES)
     if args.onnx is None and args.hub is None:
         raise UsageError("export what? Give --onnx FILE, --hub DIR, or both")
     run = RunDirectory(args.run).require()
     console = Console(soft_wrap=True)
     if args.onnx is not None:
-        config = from_toml(run.config)
-        spec = read_spec(config.env, config.environment)
-        network = load_policy(run.policy, torch.device("cpu"))
-        dtype = torch.from_numpy(spec.frame_dtype.type(0)[None]).dtype
-        masked = read_layout(run.policy).masked
-        write_atomically(args.onnx, onnx_bytes(network, state_shape(spec.frame_shape, config.stack), dtype, masked))
+        from sacbbf.run.onnx_export import write_onnx
+
+        write_onnx(run, args.onnx)
         console.print(f"onnx {args.onnx}", highlight=False)
     if args.hub is not None:
         files = write_hub_folder(run, args.hub)

@@ -14,12 +14,19 @@ from rich.table import Table
 from sacbbf.agents.config import flatten
 from sacbbf.agents.ladder import RUNGS, Rung, published
 from sacbbf.agents.presets import AGENTS, SIZES
+from sacbbf.commands.parsing import parse
 from sacbbf.envs import games
 from sacbbf.envs.playable import playable
 from sacbbf.errors import UsageError
 
 What = Literal["agents", "sizes", "games", "environments", "all"]
 LADDER_COLUMNS = ("agent", "on top of", "setting", "there", "here")
+
+
+EXAMPLES = """\
+  sacbbf list agents --diff
+  sacbbf list environments
+"""
 
 
 @dataclass(frozen=True)
@@ -34,7 +41,7 @@ class ListArgs:
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; returns the exit code."""
-    args = tyro.cli(ListArgs, args=argv, prog="sacbbf list")
+    args = parse(ListArgs, argv, "list", EXAMPLES)
     console = Console(width=None if Console().is_terminal else 130)
     if args.diff and args.what not in ("agents", "all"):
         raise UsageError(f"diff: goes with agents, not with {args.what}")

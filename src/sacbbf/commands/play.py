@@ -11,14 +11,19 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
+from sacbbf.commands.parsing import parse
 from sacbbf.envs.base import Pixels
 from sacbbf.errors import UsageError
 from sacbbf.run.display import Display
 from sacbbf.run.records import RunDirectory
 from sacbbf.run.settings import from_toml
-from sacbbf.run.torch_setup import torch_set_up
 from sacbbf.run.video import write_video
-from sacbbf.run.watching import Film, Wish
+
+EXAMPLES = """\
+  sacbbf play RUN
+  sacbbf play RUN --episodes 3 --out three.gif
+  sacbbf play RUN --window --greedy
+"""
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,7 @@ class PlayArgs:
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; returns the exit code."""
-    args = tyro.cli(PlayArgs, args=argv, prog="sacbbf play")
+    args = parse(PlayArgs, argv, "play", EXAMPLES)
     for name, least in {"episode": 0, "max_steps": 1}.items():
         if getattr(args, name) < least:
             raise UsageError(f"{name} = {getattr(args, name)}: must be at least {least}")
@@ -60,6 +65,9 @@ def main(argv: Sequence[str]) -> int:
         raise UsageError(f"fps = {args.fps}: must be above 0 and at most 240")
     run = RunDirectory(args.run).require()
     config = from_toml(run.config)
+    from sacbbf.run.torch_setup import torch_set_up
+    from sacbbf.run.watching import Film, Wish
+
     wish = Wish(args.episode, args.seed, args.greedy, args.max_steps, args.device)
     console = Console(soft_wrap=True)
     with Display(Console(stderr=True), None) as display, torch_set_up(config):

@@ -9,7 +9,12 @@ from typing import Annotated
 
 import tyro
 
+from sacbbf.commands.parsing import parse
 from sacbbf.run.sharing import pull
+
+EXAMPLES = """\
+  sacbbf pull OWNER/NAME copy && sacbbf evaluate copy
+"""
 
 
 @dataclass(frozen=True)
@@ -29,7 +34,7 @@ class PullArgs:
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; returns the exit code."""
-    args = tyro.cli(PullArgs, args=argv, prog="sacbbf pull")
+    args = parse(PullArgs, argv, "pull", EXAMPLES)
     pull(args.repository, args.folder, revision=args.revision)
     print(f"{args.folder}: sacbbf evaluate {args.folder}")
     return 0

@@ -9,7 +9,12 @@ from typing import Annotated
 
 import tyro
 
+from sacbbf.commands.parsing import parse
 from sacbbf.run.sharing import push
+
+EXAMPLES = """\
+  sacbbf export RUN --hub folder && sacbbf push folder OWNER/NAME --private
+"""
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,6 @@ class PushArgs:
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; returns the exit code."""
-    args = tyro.cli(PushArgs, args=argv, prog="sacbbf push")
+    args = parse(PushArgs, argv, "push", EXAMPLES)
     print(push(args.folder, args.repository, private=args.private))
     return 0

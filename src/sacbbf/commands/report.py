@@ -10,6 +10,7 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
+from sacbbf.commands.parsing import parse
 from sacbbf.disk.files import write_atomically
 from sacbbf.errors import UsageError
 from sacbbf.report.aggregate import Sampling
@@ -23,6 +24,13 @@ from sacbbf.report.table import table
 from sacbbf.report.terminal import show
 
 WRITERS: dict[str, Callable[[Report], str]] = {"html": page, "markdown": markdown, "csv": table, "latex": latex}
+
+
+EXAMPLES = """\
+  sacbbf report runs --html report.html
+  sacbbf report runs scores.csv --agent-name "sac-bbf=Ours" --latex table.tex
+  sacbbf report --published
+"""
 
 
 @dataclass(frozen=True)
@@ -62,7 +70,7 @@ class ReportArgs:
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; returns the exit code."""
-    args = tyro.cli(ReportArgs, args=argv, prog="sacbbf report")
+    args = parse(ReportArgs, argv, "report", EXAMPLES)
     check(args)
     write(args, make_report(args))
     return 0

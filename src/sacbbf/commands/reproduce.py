@@ -5,31 +5,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import torch
 import tyro
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
-from sacbbf.commands import bench, report
-from sacbbf.commands.sweep import carry_out, with_compilation, with_threads
+from sacbbf.commands import report
+from sacbbf.commands.parsing import parse
+from sacbbf.commands.sweep import carry_out, print_estimate, with_compilation, with_threads
 from sacbbf.errors import UsageError
 from sacbbf.machine.allocator import keep_freed_pages
 from sacbbf.report.published import paper_tables
 from sacbbf.report.terminal import show
-from sacbbf.run.admission import FREE
-from sacbbf.run.settings import resolve_device
+from sacbbf.run.devices import resolve_device
+from sacbbf.run.settings import FREE
 from sacbbf.sweep.directory import SweepDirectory
-from sacbbf.sweep.estimate import Cost, Estimator
 from sacbbf.sweep.paper import SCALES, ScaleName, note_on, table_spec
-from sacbbf.sweep.spec import Spec, check, parse_games, parse_seeds, parse_settings
-from sacbbf.sweep.table import duration
-from sacbbf.sweep.workers import Workers, cells_at_a_time, check_workers, device_of
+from sacbbf.sweep.spec import Spec, parse_games, parse_seeds, parse_settings
+from sacbbf.sweep.workers import Workers, check_workers, device_of
+
+if TYPE_CHECKING:
+    from sacbbf.bench.figures import Figures
 
 # How, not what, is computed, and whether random and blind play are measured beside it.
 SETTABLE = ("compute.compile", "compute.frames", "compute.precision", *FREE, "eval.baselines")
+
+
+EXAMPLES = """\
+  sacbbf reproduce variance-reduction --scale minatar --dry-run
+  sacbbf reproduce main --executor slurm --device cuda --slurm-partition gpu
+"""
 
 
 @dataclass(frozen=True)
@@ -48,6 +54,7 @@ class ReproduceArgs(Workers):
         tyro.conf.Positional,
         tyro.conf.arg(metavar="TABLE"),
     ] = tyro.MISSING
+    """Which table: main, variance-reduction, annealing, rr-scaling, expectations, behaviour or timing, as above."""
     scale: ScaleName = "paper"
     """paper: as published, for GPUs; laptop: Atari on a CPU; minatar: in hours on a CPU. All but paper are marked as
     scaled wherever they are reported."""
@@ -71,17 +78,18 @@ class ReproduceArgs(Workers):
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; returns the exit code."""
-    keep_freed_pages()
-    args = tyro.cli(ReproduceArgs, args=argv, prog="sacbbf reproduce")
+    args = parse(ReproduceArgs, argv, "reproduce", EXAMPLES)
     if args.table == "timing":
         return timing(args)
+    from sacbbf.sweep.check import check
+
     check_workers(args)
     directory = SweepDirectory(directory_of(args).absolute())
     spec = with_threads(replace(read_words(args), device=device_of(args)), directory, args)
     spec = with_compilation(spec, directory, args)
     check(spec, here=args.executor == "local")
     if args.dry_run:
-        print_estimate(spec, args, Console(soft_wrap=True))
+        print_estimate(spec, args, args.quiet)
         return 0
     code = carry_out(directory, spec, args, Console(quiet=args.quiet, soft_wrap=True))
     if code != 130:
@@ -120,51 +128,6 @@ def directory_of(args: ReproduceArgs) -> Path:
     return args.out or Path("reproduce") / (args.table if args.scale == "paper" else f"{args.table}-{args.scale}")
 
 
-def print_estimate(spec: Spec, args: ReproduceArgs, console: Console) -> None:
-    """Print every cell with its updates, and what all of them cost."""
-    timed = timed_here(spec)
-    estimator = Estimator(timed)
-    cells = spec.cells()
-    kinds = {cell.name.rpartition("/")[0]: cell for cell in cells}  # seeds are alike
-    shown = track(kinds.items(), "timing updates", console=Console(stderr=True, quiet=args.quiet), transient=True)
-    costs = {name: estimator.cost(cell) for name, cell in shown}
-    if spec.note:
-        console.print(spec.note, highlight=False)
-    for cell in cells:
-        cost = costs[cell.name.rpartition("/")[0]]
-        line = f"{cell.name}: {spec.steps_of(cell):,} steps, {cost.updates:,} updates, {duration(cost.seconds)}"
-        console.print(line, markup=False, highlight=False)
-    every = [costs[cell.name.rpartition("/")[0]] for cell in cells]
-    for line in total_lines(timed, every, cells_at_a_time(spec, args)):
-        console.print(line, markup=False, highlight=False)
-
-
-def timed_here(spec: Spec) -> Spec:
-    """Return a sweep as it is timed on this machine, which may lack the device that its cells have elsewhere."""
-    try:
-        return replace(spec, device=resolve_device(spec.device))
-    except UsageError:
-        return replace(spec, device=resolve_device("auto"))
-
-
-def total_lines(timed: Spec, costs: Sequence[Cost], workers: int | None) -> list[str]:
-    """Return in words what all cells cost together; `workers` at a time, None: as many as a cluster has room for."""
-    hours = sum(cost.seconds for cost in costs) / 3600
-    kept, state = sum(cost.kept_bytes for cost in costs), max(cost.state_bytes for cost in costs)
-    shape = f"{len(timed.envs)} games x {len(timed.variants)} agents x {len(timed.seeds)} seeds"
-    shared, running = "", "for each that runs"
-    if workers is not None:
-        workers = min(workers, len(costs))
-        state *= workers
-        shared, running = f", {hours / workers:,.1f} hours with {workers}", f"while {workers} run"
-    return [
-        f"{shape} = {len(costs)} cells: {', '.join(timed.envs)}",
-        f"{sum(cost.updates for cost in costs):,} updates, about {hours:,.1f} hours of one worker on this machine "
-        f"({timed.device}, {timed.threads} threads){shared}; evaluation comes on top",
-        f"disk: about {kept / 1e9:,.2f} GB when finished, and up to {state / 1e9:,.2f} GB more {running}",
-    ]
-
-
 def write_report(path: Path) -> None:
     """Report a sweep beside the published scores: the tables on the terminal, a page, and Markdown."""
     args = report.ReportArgs((path,), html=path / "report.html", markdown=path / "report.md")
@@ -175,6 +138,11 @@ def write_report(path: Path) -> None:
 
 def timing(args: ReproduceArgs) -> int:
     """Measure the paper's table of times on this machine, and print it beside the paper's."""
+    import torch
+
+    from sacbbf.bench import figures as bench
+
+    keep_freed_pages()
     scale = SCALES[args.scale]
     device = torch.device(resolve_device(args.device))
     console = Console(soft_wrap=True)
@@ -182,19 +150,21 @@ def timing(args: ReproduceArgs) -> int:
         console.print(f"sacbbf bench --size {scale.size}: acting and updates of SAC-BBF and BBF in turn, on {device}")
         return 0
     bench.set_threads(scale.size)
-    figures = bench.measure(scale.size, device, bench.ROUNDS[scale.size])
+    found = bench.measure(scale.size, device, bench.ROUNDS[scale.size])
     if scale.note:
         console.print(scale.note)
-    console.print(timing_table(figures, str(device)))
-    acting, printed = figures.acting, paper_tables()["timing_rtx4090"]["inference_3200_forwards_batch1_seconds"]
+    console.print(timing_table(found, str(device)))
+    acting, printed = found.acting, paper_tables()["timing_rtx4090"]["inference_3200_forwards_batch1_seconds"]
     low, high = acting.interval
     ratio = f"{acting.ratio.median:.3f} (95% interval {low:.3f} to {high:.3f})"
     console.print(f"acting, ratio {ratio}; paper {printed['sac_bbf'] / printed['bbf']:.3f}")
     return 0
 
 
-def timing_table(figures: bench.Figures, device: str) -> Table:
+def timing_table(figures: Figures, device: str) -> Table:
     """Return the paper's table of times with a column for this machine."""
+    from sacbbf.bench.figures import projected_seconds
+
     paper = paper_tables()["timing_rtx4090"]
     table = Table("", "agent", f"here, {device}", "paper, RTX 4090", title="acting and training time")
     for agent, printed in paper["inference_3200_forwards_batch1_seconds"].items():
@@ -202,7 +172,7 @@ def timing_table(figures: bench.Figures, device: str) -> Table:
         table.add_row("3,200 forward passes of batch 1", agent, f"{seconds:.3f} s", f"{printed} s")
     for name, printed in paper["training_minutes_100k_steps"].items():
         agent, _, ratio = name.rpartition("_rr")
-        minutes = bench.projected_seconds(figures, agent.replace("_", "-"), int(ratio)) / 60
+        minutes = projected_seconds(figures, agent.replace("_", "-"), int(ratio)) / 60
         words = f"100,000 steps at replay ratio {ratio}, projected"
         table.add_row(words, agent, f"{minutes:,.0f} min", f"{printed} min")
     return table

@@ -10,14 +10,19 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
+from sacbbf.commands.parsing import parse
 from sacbbf.commands.train import finish
 from sacbbf.errors import UsageError
-from sacbbf.machine.allocator import keep_freed_pages
-from sacbbf.run.admission import extend
+from sacbbf.machine.process import settle
+from sacbbf.run.devices import resolve_device
 from sacbbf.run.records import RunDirectory
 from sacbbf.run.remote_trackers import TrackerName
-from sacbbf.run.settings import from_toml, resolve_device
-from sacbbf.run.train import train
+from sacbbf.run.settings import from_toml
+
+EXAMPLES = """\
+  sacbbf resume runs/Pong-sac-bbf-laptop-seed0
+  sacbbf resume RUN --steps +10000
+"""
 
 
 @dataclass(frozen=True)
@@ -47,10 +52,13 @@ class ResumeArgs:
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; returns the exit code."""
-    keep_freed_pages()
-    args = tyro.cli(ResumeArgs, args=argv, prog="sacbbf resume")
+    args = parse(ResumeArgs, argv, "resume", EXAMPLES)
     run = RunDirectory(args.run).require()
     config = from_toml(run.config)
+    from sacbbf.run.admission import extend
+    from sacbbf.run.train import train
+
+    settle()
     console = Console(quiet=args.quiet, soft_wrap=True)
     if args.steps is not None and (wanted := total_steps(args.steps, config.steps)) != config.steps:
         config = extend(config, wanted, run, console)
@@ -59,7 +67,6 @@ def main(argv: Sequence[str]) -> int:
         device=resolve_device(config.device if args.device is None else args.device),
         threads=config.threads if args.threads is None else args.threads,
     )
-    console.print(f"{config.agent} on {config.env}, {config.size} size, {config.steps:,} steps, seed {config.seed}")
     return finish(train(config, run.path, console=console, max_hours=args.max_hours, trackers=args.tracker), run)
 
 

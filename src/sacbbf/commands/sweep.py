@@ -11,16 +11,17 @@ import tyro
 from rich.console import Console
 
 from sacbbf.agents.presets import SIZES, SizeName
+from sacbbf.commands.parsing import parse
 from sacbbf.errors import UsageError
-from sacbbf.run.settings import can_compile
+from sacbbf.run.devices import can_compile
+from sacbbf.run.display import Display
 from sacbbf.run.stop import Stop, ending_cleanly
 from sacbbf.sweep.directory import SweepDirectory
 from sacbbf.sweep.drive import Driver, Totals
+from sacbbf.sweep.estimate import estimate_lines
 from sacbbf.sweep.reuse import reuse
 from sacbbf.sweep.spec import (
-    Cell,
     Spec,
-    check,
     fitting_size,
     parse_games,
     parse_seeds,
@@ -30,7 +31,13 @@ from sacbbf.sweep.spec import (
 from sacbbf.sweep.status import sweep_states
 from sacbbf.sweep.table import LiveTable, details, duration, overview, time_left
 from sacbbf.sweep.twins import twins_last
-from sacbbf.sweep.workers import Workers, check_workers, device_of, make_executor, threads_of
+from sacbbf.sweep.workers import Workers, cells_at_a_time, check_workers, device_of, make_executor, threads_of
+
+EXAMPLES = """\
+  sacbbf sweep ladder --games minatar --agents der,spr,bbf,sac-bbf --seeds 5
+  sacbbf sweep rates --games Pong,Boxing --vary optimiser.learning_rate=1e-4,1e-3 --seeds 3 --dry-run
+  sacbbf sweep ladder --status
+"""
 
 
 @dataclass(frozen=True)
@@ -63,14 +70,14 @@ class SweepArgs(Workers):
     status: bool = False
     """Print how far the sweep in DIR has come, from any terminal; nothing is run."""
     dry_run: bool = False
-    """Print the cells; nothing is run or written."""
+    """Print every cell with its updates, and an estimate of hours and disk from this machine's speed; run nothing."""
     quiet: bool = False
     """Print the summary only."""
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; returns the exit code."""
-    args = tyro.cli(SweepArgs, args=argv, prog="sacbbf sweep")
+    args = parse(SweepArgs, argv, "sweep", EXAMPLES)
     directory = SweepDirectory(args.directory.absolute())
     console = Console(quiet=args.quiet, soft_wrap=True)
     if args.status:
@@ -79,13 +86,15 @@ def main(argv: Sequence[str]) -> int:
     check_workers(args)
     spec = read_words(args, directory)
     if args.dry_run:
-        print_cells(spec, Console())
+        print_estimate(spec, args, args.quiet)
         return 0
     return carry_out(directory, spec, args, console)
 
 
 def read_words(args: SweepArgs, directory: SweepDirectory) -> Spec:
     """Return the sweep that the flags describe; without games, the one that lies in the directory."""
+    from sacbbf.sweep.check import check
+
     if args.games is None:
         blank = SweepArgs(directory=args.directory)
         words = ("agents", "seeds", "vary", "set", "size", "steps", "device", "threads", "compile")
@@ -171,9 +180,9 @@ def print_status(directory: SweepDirectory, console: Console) -> None:
         console.print(f"all {len(states)} cells are finished: sacbbf report {directory.path}", highlight=False)
 
 
-def print_cells(spec: Spec, console: Console) -> None:
-    """Print the cells of a sweep."""
-    cells: list[Cell] = spec.cells()
-    for cell in cells:
-        console.print(cell.name, markup=False, highlight=False, soft_wrap=True)
-    console.print(f"{len(cells)} cells", highlight=False)
+def print_estimate(spec: Spec, args: Workers, quiet: bool) -> None:
+    """Print every cell with its updates, and what all of them cost."""
+    with Display(Console(stderr=True, quiet=quiet), None) as display:
+        lines = estimate_lines(spec, cells_at_a_time(spec, args), display, anew=args.measure)
+    for line in filter(None, [spec.note, *lines]):
+        Console(soft_wrap=True).print(line, markup=False, highlight=False)

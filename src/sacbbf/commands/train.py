@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,10 +13,13 @@ import tyro
 from rich.console import Console
 
 from sacbbf.agents.config import flatten
+from sacbbf.agents.presets import BASELINES
+from sacbbf.commands.parsing import parse
 from sacbbf.envs import games
 from sacbbf.envs.make import EnvSettings, make_env
 from sacbbf.errors import UsageError
-from sacbbf.machine.allocator import keep_freed_pages
+from sacbbf.machine.process import settle
+from sacbbf.run.devices import resolve_device
 from sacbbf.run.more_steps import like_its_start, rescaled
 from sacbbf.run.records import RunDirectory, default_directory
 from sacbbf.run.remote_trackers import TrackerName
@@ -27,17 +31,20 @@ from sacbbf.run.settings import (
     overlay,
     read_toml,
     resolve,
-    resolve_device,
-    to_toml,
 )
-from sacbbf.run.torch_setup import torch_set_up
-from sacbbf.run.train import train
 from sacbbf.run.video import require_ffmpeg, write_video
 
 # Short flags of settings of the environment.
 SHORT = {"resize": "resize", "env_kwargs": "kwargs", "wrapper": "wrappers", "import_": "imports"}
 LISTS = ("kwargs", "wrappers", "imports")
 LISTED = ("env_kwargs", "wrapper", "import_", *(f"environment.{name}" for name in LISTS))  # flags to repeat
+
+
+EXAMPLES = """\
+  sacbbf train CartPole-v1 --steps 10000
+  sacbbf train Pong --agent bbf --seed 3 --out runs/pong
+  sacbbf train MinAtar/Breakout-v1 --optimiser.learning-rate 1e-3 --video
+"""
 
 
 @dataclass(frozen=True)
@@ -50,6 +57,7 @@ class TrainArgs(RunConfig):
     """
 
     env: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV")]
+    """The environment: Pong, MinAtar/Breakout-v1, CartPole-v1, module:id; `sacbbf list environments` has them all."""
     replay_ratio: int | None = None
     """Short for --schedule.replay-ratio: updates per environment step; schedules are scaled with it."""
     eval_every: int | None = None
@@ -81,21 +89,26 @@ class TrainArgs(RunConfig):
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; returns the exit code."""
-    keep_freed_pages()
-    defaults, said = preset_defaults(argv)
-    args = tyro.cli(TrainArgs, args=argv, prog="sacbbf train", default=defaults)
+    defaults, note = preset_defaults(argv)
+    args = parse(TrainArgs, argv, "train", EXAMPLES, defaults)
     config = run_config(args)
     check_run(config)
     if args.video:
         check_video(config)
-    out = args.out or default_directory(config.env, config.agent, config.size, config.seed)
+    from sacbbf.run.train import train
+
+    settle()
+    run = RunDirectory(args.out or default_directory(config.env, config.agent, config.size, config.seed))
     console = Console(quiet=args.quiet, soft_wrap=True)
-    console.print(f"{config.agent} on {config.env}, {config.size} size, {config.steps:,} steps, seed {config.seed}")
-    if said:
-        console.print(said, markup=False)
-    console.print(to_toml(config), highlight=False, markup=False)
-    result = train(config, out, console=console, max_hours=args.max_hours, trackers=args.tracker, init=args.init)
-    run = RunDirectory(out)
+    result = train(
+        config,
+        run.path,
+        console=console,
+        max_hours=args.max_hours,
+        trackers=args.tracker,
+        init=args.init,
+        note=note,
+    )
     code = finish(result, run)
     if args.video and code == 0 and run.policy.exists():
         record(run, config)
@@ -110,7 +123,8 @@ def check_video(config: RunConfig) -> None:
 
 def record(run: RunDirectory, config: RunConfig) -> None:
     """Film an episode of what was learned: video.mp4 in the run directory."""
-    from sacbbf.run.watching import Film, Wish  # with OpenCV, which nothing else here needs
+    from sacbbf.run.torch_setup import torch_set_up
+    from sacbbf.run.watching import Film, Wish
 
     film = Film(run, config, Wish(device=config.device))
     with torch_set_up(config):
@@ -123,14 +137,14 @@ def finish(result: dict[str, Any], run: RunDirectory) -> int:
         words = summary(result, run)
     except (KeyError, TypeError, ValueError) as error:
         raise UsageError(f"{run.result} does not hold a run's result: {error!r}") from error
-    Console(soft_wrap=True).print(words, highlight=False)
+    Console(soft_wrap=True).print(words, highlight=False, markup=False)
     return 130 if result["stopped_by"] == "interrupt" else 0
 
 
 def preset_defaults(argv: Sequence[str]) -> tuple[TrainArgs, str]:
     """Look ahead for the words that choose a preset, and return its settings as the defaults of all flags.
 
-    What a configuration file's settings make of another number of steps is said in words, if there is anything to say.
+    What becomes of a configuration file's schedules at another number of steps is said in words; else those are empty.
     """
     words = _look_ahead(argv)
     source, init = words.pop("config", None), words.pop("init", None)
@@ -148,19 +162,21 @@ def preset_defaults(argv: Sequence[str]) -> tuple[TrainArgs, str]:
     chosen["steps"] = steps if steps_there is None else steps_there
     environment = overlay(EnvSettings(), tables.get("environment", {}), str(source))
     flags = {name: words.pop(name) for name in list(words) if name in SHORT or name.startswith("environment.")}
+    if helping:  # any device will do, and asking for a GPU takes PyTorch a second
+        words["device"] = "cpu"
     base, spec = resolve(env or "Pong", environment=with_flags(environment, flags), **chosen | words)
     if start is not None:
         base = like_its_start(base, start)
-    base, said = overlay(base, tables, str(source)), spec.note
+    base, note = overlay(base, tables, str(source)), ""
     if steps is not None and steps_there is not None and steps != base.steps:
         base, kept = rescaled(base, spec.kind, steps)
-        said += "\n" if said else ""
-        said += f"{source} is for {steps_there:,} steps: its schedules are scaled to {steps:,}"
-        said += f"; {', '.join(kept)} as the file has it" if kept else ""
+        note = f"{source} is for {steps_there:,} steps: its schedules are scaled to {steps:,}"
+        note += f"; {', '.join(kept)} as the file has it" if kept else ""
     base = replace(base, environment=without_replaced(environment, flags))
     values = {name: getattr(base, name) for name in RunConfig.__dataclass_fields__}
     values["env"] = tyro.MISSING if env is None else base.env
-    return TrainArgs(**values), said
+    values["device"] = "auto" if helping else base.device
+    return TrainArgs(**values), note
 
 
 def with_flags(environment: EnvSettings, flags: Mapping[str, Any]) -> EnvSettings:
@@ -226,10 +242,21 @@ def summary(result: dict[str, Any], run: RunDirectory) -> str:
     if result["updates"]:
         minutes = result["wall_seconds"] / 60
         lines.append(f"{result['steps']:,} steps, {result['updates']:,} updates, {minutes:.1f} minutes")
+    elif result["agent"] not in BASELINES:
+        lines.append(f"no update was made in {result['steps']:,} steps: the warm-up (schedule.warmup) was not over")
     lines.append(f"run directory {run.path}, learning curve {run.curve}")
+    return "\n".join([*lines, *next_commands(result, run)])
+
+
+def next_commands(result: dict[str, Any], run: RunDirectory) -> list[str]:
+    """Return what to type next."""
+    path = shlex.quote(str(run.path))
     if not result["finished"]:
-        lines.append(f"to go on: sacbbf resume {run.path}")
-    return "\n".join(lines)
+        return [f"to go on: sacbbf resume {path}"]
+    commands = [f"sacbbf report {path} --html report.html"]
+    if run.policy.exists():
+        commands = [f"sacbbf play {path}", f"sacbbf evaluate {path}", *commands]
+    return [f"next: {commands[0]}", *(f"      {command}" for command in commands[1:])]
 
 
 def _look_ahead(argv: Sequence[str]) -> dict[str, Any]:

@@ -12,10 +12,13 @@ from rich.console import Console
 from rich.table import Table
 
 from sacbbf.agents.config import Kernels
+from sacbbf.commands.parsing import parse
 from sacbbf.run.checks import Check
-from sacbbf.run.reference_case import find_cases, shipped_replay_reference
-from sacbbf.run.verify import verify_case
-from sacbbf.run.verify_replay import verify_replay
+
+EXAMPLES = """\
+  sacbbf verify
+  sacbbf verify --replay
+"""
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,11 @@ class VerifyArgs:
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; returns the exit code."""
-    args = tyro.cli(VerifyArgs, args=with_default_replay(argv), prog="sacbbf verify")
+    args = parse(VerifyArgs, with_default_replay(argv), "verify", EXAMPLES)
+    from sacbbf.run.reference_case import find_cases
+    from sacbbf.run.verify import verify_case
+    from sacbbf.run.verify_replay import verify_replay
+
     console = Console(width=None if Console().is_terminal else 130)
     results: dict[str, list[Check]] = {}
     if args.replay is not None:
@@ -57,6 +64,8 @@ def with_default_replay(argv: Sequence[str]) -> list[str]:
     words = list(argv)
     for index, word in enumerate(words):
         if word == "--replay" and (index + 1 == len(words) or words[index + 1].startswith("--")):
+            from sacbbf.run.reference_case import shipped_replay_reference
+
             words.insert(index + 1, str(shipped_replay_reference()))
             break
     return words

@@ -10,8 +10,14 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
+from sacbbf.commands.parsing import parse
 from sacbbf.errors import UsageError
 from sacbbf.watch.server import LOCAL, Server
+
+EXAMPLES = """\
+  sacbbf watch runs
+  sacbbf watch runs --port 0
+"""
 
 
 @dataclass(frozen=True)
@@ -28,7 +34,7 @@ class WatchArgs:
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; returns the exit code."""
-    args = tyro.cli(WatchArgs, args=argv, prog="sacbbf watch")
+    args = parse(WatchArgs, argv, "watch", EXAMPLES)
     if not args.directory.is_dir():
         raise UsageError(f"{args.directory}: no such directory")
     if not 0 <= args.port < 65536:

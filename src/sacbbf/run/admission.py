@@ -17,9 +17,8 @@ from sacbbf.errors import UsageError
 from sacbbf.run.more_steps import extended
 from sacbbf.run.policy_file import check_layout, read_layout
 from sacbbf.run.records import RunDirectory, json_bytes
-from sacbbf.run.settings import RunConfig, check_run, differences, from_toml, to_toml
+from sacbbf.run.settings import FREE, RunConfig, check_run, differences, from_toml, to_toml
 
-FREE = ("checkpoint.every", "checkpoint.keep", "eval.parallel")  # settings that no number depends on
 HARDWARE = ("device", "threads")  # settings that may differ when a run is taken up, at the price of its last bits
 
 

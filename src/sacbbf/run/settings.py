@@ -1,32 +1,30 @@
-"""A run's whole configuration: how it is resolved from a name and a size, stored as TOML, and compared."""
+"""A run's whole configuration: how it is resolved from a name and a size, stored as TOML, and compared.
+
+It is read where nothing is trained too, so PyTorch is not imported here.
+"""
 
 from __future__ import annotations
 
 import os
-import shutil
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import tomli_w
-import torch
 import tyro
 
 from sacbbf.agents.config import AgentConfig, flatten
 from sacbbf.agents.presets import AGENTS, BASELINES, SIZES, AgentName, SizeName, preset
 from sacbbf.agents.ranges import Between, check_settings
 from sacbbf.agents.rules import check_agent
+from sacbbf.envs import games
 from sacbbf.envs.base import EnvSpec
 from sacbbf.envs.make import EnvSettings, make_env
 from sacbbf.errors import UsageError
-from sacbbf.learner.auxiliary import AUXILIARY_LOSSES
-from sacbbf.learner.optim import OPTIMISERS
-from sacbbf.networks.encoders import ENCODERS
-from sacbbf.networks.heads import POLICY_HEADS, PROJECTIONS
+from sacbbf.run.devices import check_compiler, resolve_device
 from sacbbf.run.earlier import in_todays_words
 
 T = TypeVar("T")
@@ -36,6 +34,7 @@ Settings = Mapping[str, Value]  # by the names that flags have: `replay_ratio`, 
 GIVEN_APART = ("env", "agent", "seed", "device", "initial_policy")  # not to be found among settings by name
 # Settings that choose a preset, so that others follow from them.
 WORDS: dict[str, type] = {"size": str, "steps": int, "replay_ratio": int}
+FREE = ("checkpoint.every", "checkpoint.keep", "eval.parallel")  # settings that no number depends on
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,11 @@ class RunConfig:
 
     env: str
     agent: AgentName
+    """What learns: sac-bbf, an agent that it descends from (`sacbbf list agents`), or random or blind, which play the
+    baselines."""
     size: SizeName
+    """How large the networks are: paper (for a GPU), laptop (Atari on a CPU) or tiny (grids and vectors). By default
+    tiny where no pictures are seen, else paper with CUDA and laptop without."""
     steps: Annotated[int, Between(1)]
     """Environment steps (agent decisions) to train for."""
     seed: Annotated[int, Between(0)]
@@ -111,6 +114,13 @@ class RunConfig:
     def schedule_steps(self) -> int:
         """Steps that the schedules stretch over."""
         return self.horizon.steps or max(1, self.steps - self.horizon.start)
+
+    @property
+    def updates(self) -> int:
+        """Updates that the run does."""
+        if self.agent in BASELINES:
+            return 0
+        return max(0, self.steps - self.settings.schedule.warmup) * self.settings.schedule.replay_ratio
 
 
 BLANK = RunConfig("", "sac-bbf", "tiny", 1, 0, 1, False, "cpu", 0)  # for a configuration to be laid over
@@ -209,10 +219,15 @@ def _tables(settings: Settings) -> dict[str, Any]:
     The agent's own lie below `settings`.
     """
     own = {entry.name for entry in fields(AgentConfig)}
+    flags = [name.removeprefix("settings.") for name in flatten(BLANK)]
+    there = list(dict.fromkeys(flag.partition(".")[0] for flag in flags))
     tables: dict[str, Any] = {}
-    for name, value in settings.items():
+    for given, value in settings.items():
+        name = given.replace("-", "_")
         if name in WORDS:
             continue
+        if not any(one == name or one.startswith(f"{name}.") or name.startswith(f"{one}.") for one in flags):
+            raise UsageError(f"settings: no setting {given}{_meant(name, flags, there)}")
         path = name.split(".")
         table = tables
         for part in ["settings", *path[:-1]] if path[0] in own else path[:-1]:
@@ -232,20 +247,6 @@ def read_spec(env: str, environment: EnvSettings) -> EnvSpec:
         made.close()
 
 
-def resolve_device(device: str) -> str:
-    """Return the device meant by `device`; `auto` is CUDA where there is one, else the CPU."""
-    if device == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    kind = device.split(":")[0]
-    if kind not in ("cpu", "cuda", "mps"):
-        raise UsageError(f"device = {device!r}: must be auto, cpu, cuda, cuda:N or mps")
-    if kind == "cuda" and not torch.cuda.is_available():
-        raise UsageError(f"device = {device!r}: PyTorch sees no CUDA device here; use cpu")
-    if kind == "mps" and not torch.backends.mps.is_available():
-        raise UsageError(f"device = {device!r}: PyTorch sees no Metal device here; use cpu")
-    return device
-
-
 def check_run(config: RunConfig) -> None:
     """Raise UsageError for a setting out of its range."""
     check_agent(config.settings)
@@ -259,50 +260,6 @@ def check_run(config: RunConfig) -> None:
         check_compiler(config.device)
     if config.threads > 4 * (os.cpu_count() or 1):
         raise UsageError(f"threads = {config.threads}: must be at most {4 * (os.cpu_count() or 1)} on this machine")
-
-
-def can_compile(device: str) -> bool:
-    """Whether torch.compile has what it needs here."""
-    try:
-        check_compiler(device)
-    except UsageError:
-        return False
-    return True
-
-
-def check_compiler(device: str) -> None:
-    """Raise UsageError where torch.compile lacks what it compiles with: a C++ compiler, on CUDA Triton."""
-    if device.startswith("cuda"):
-        if find_spec("triton") is None:
-            raise UsageError(
-                "compute.compile = True: needs Triton on CUDA, which is not installed; it must be False here"
-            )
-        return
-    compiler = os.environ.get("CXX", "g++")  # as PyTorch looks for it
-    if shutil.which(compiler) is None:
-        raise UsageError(
-            f"compute.compile = True: needs a C++ compiler, and {compiler} is not here; install one or name it by the "
-            "environment variable CXX, else it must be False"
-        )
-
-
-def check_fit(config: RunConfig, spec: EnvSpec) -> None:
-    """Raise UsageError if the encoder cannot read what the environment shows, or another part is not known by name."""
-    check_names(config.settings)
-    encoder = config.settings.network.encoder
-    dims = 1 if spec.kind == "vector" else 3
-    if ENCODERS[encoder].dims != dims:
-        fitting = " or ".join(name for name, kind in ENCODERS.parts.items() if kind.dims == dims)
-        raise UsageError(f"network.encoder = {encoder!r}: {config.env} shows a {spec.kind}, so must be {fitting}")
-
-
-def check_names(settings: AgentConfig) -> None:
-    """Raise UsageError for a part, shipped or registered, that is named in the settings and not known."""
-    _ = PROJECTIONS[settings.network.projection]
-    _ = POLICY_HEADS[settings.network.policy_head]
-    _ = OPTIMISERS[settings.optimiser.name]
-    if settings.loss.auxiliary != "none":
-        _ = AUXILIARY_LOSSES[settings.loss.auxiliary]
 
 
 # --- TOML ---------------------------------------------------------------------------------------------------
@@ -336,10 +293,11 @@ def overlay(config: T, tables: dict[str, Any], source: str, prefix: str = "") ->
     """Return a configuration with the values of nested tables put in; an unknown or ill-typed one is refused."""
     hints = get_type_hints(type(config))
     known = {entry.name: getattr(config, entry.name) for entry in fields(config)}  # type: ignore[arg-type]
+    here = [prefix + one for one in known]
     changes: dict[str, Any] = {}
     for name, value in tables.items():
         if name not in known:
-            raise UsageError(f"{source}: no setting {prefix}{name}; there are {', '.join(prefix + k for k in known)}")
+            raise UsageError(f"{source}: no setting {prefix}{name}{_meant(prefix + name, flatten(BLANK), here)}")
         if is_dataclass(known[name]):
             if not isinstance(value, dict):
                 raise UsageError(f"{source}: {prefix}{name} = {value!r}: must be a table of settings")
@@ -371,6 +329,16 @@ def _typed(value: Any, hint: Any, name: str) -> Any:
     if not isinstance(value, fitting) or (isinstance(value, bool) and kind is not bool):
         raise UsageError(f"{name} = {value!r}: must be {kind.__name__}")
     return kind(value)
+
+
+def _meant(name: str, settings: Iterable[str], there: Iterable[str]) -> str:
+    """Return which settings may have been meant by one that there is not: of the same last part, or spelled alike."""
+    ends = {setting: setting.rpartition(".")[2] for setting in settings}
+    end = name.rpartition(".")[2]
+    alike = [end] if end in ends.values() else games.nearest(end, ends.values())
+    return (
+        games.suggestion([setting for setting in ends if ends[setting] in alike]) or f"; there are {', '.join(there)}"
+    )
 
 
 def _without_none(tables: dict[str, Any]) -> dict[str, Any]:

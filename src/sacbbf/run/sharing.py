@@ -1,96 +1,23 @@
-"""A trained policy for others: as ONNX, and as a folder for the Hugging Face Hub with a model card."""
+"""A trained policy for others: a folder for the Hugging Face Hub, with a model card."""
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
-import logging
 import shutil
 import tempfile
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-import torch
-from torch import nn
 
 from sacbbf import __version__
 from sacbbf.disk.files import write_atomically
 from sacbbf.envs import games
 from sacbbf.errors import UsageError
-from sacbbf.learner.augment import to_float
-from sacbbf.networks import Network
-from sacbbf.policy import act
 from sacbbf.run.records import RunDirectory
 from sacbbf.run.settings import RunConfig, from_toml
 
 SHARED = ("config.toml", "policy.safetensors", "result.json", "curve.png", "video.mp4", "README.md")
 NEEDED = ("config.toml", "policy.safetensors")
-
-
-class Acting(nn.Module):
-    """From states in their stored type to the ratings of actions: all that acting needs."""
-
-    def __init__(self, network: Network) -> None:
-        super().__init__()
-        self.network = network
-
-    def forward(self, states: torch.Tensor, masks: torch.Tensor | None = None) -> torch.Tensor:
-        """Map states (N, stack * C, H, W) or (N, D) to logits (N, A), or to Q up to scale without a policy.
-
-        With masks (N, A) of the legal actions, those of all others are minus infinity.
-        """
-        rated = act(self.network, to_float(states))
-        return rated if masks is None else rated.masked_fill(~masks, -torch.inf)
-
-
-def onnx_bytes(network: Network, obs_shape: tuple[int, ...], dtype: torch.dtype, masked: bool = False) -> bytes:
-    """Return a network's acting part as ONNX: `states` (batch, ...) in, `logits` or `q` (batch, A) out.
-
-    If `masked`, the legal actions go in as well: `masks` (batch, A), booleans.
-    """
-    try:
-        import onnx
-        import onnxscript  # noqa: F401 - what PyTorch's exporter needs
-    except ImportError as error:
-        raise UsageError(f"ONNX needs onnx and onnxscript: pip install 'sacbbf[onnx]' ({error})") from error
-    inputs = {"states": torch.zeros((2, *obs_shape), dtype=dtype)}
-    if masked:
-        inputs["masks"] = torch.ones((2, network.num_actions), dtype=torch.bool)
-    with _quiet():
-        program = torch.onnx.export(
-            Acting(network).eval(),
-            tuple(inputs.values()),
-            dynamo=True,
-            dynamic_shapes=({0: torch.export.Dim("batch", min=1)},) * len(inputs),
-            input_names=list(inputs),
-            output_names=["q" if network.policy_head is None else "logits"],
-            verbose=False,
-        )
-    if program is None:
-        raise UsageError("PyTorch could not export this network")
-    content = io.BytesIO()
-    onnx.save(program.model_proto, content)
-    return content.getvalue()
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep the exporter's talk about packages that are not needed to itself."""
-    logger = logging.getLogger("torch.onnx")
-    before = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logger.setLevel(before)
-
-
-# --- the Hub ------------------------------------------------------------------------------------------------
 
 
 def write_hub_folder(run: RunDirectory, folder: Path) -> list[Path]:

@@ -19,11 +19,13 @@ from sacbbf.envs.source import EnvSource, source_of
 from sacbbf.errors import RunFailed, UsageError
 from sacbbf.policy import NetworkPolicy
 from sacbbf.run.admission import agree_on_configuration, finished, refuse_another, refuse_saved_agent, start_from
+from sacbbf.run.announcement import announcement, heading
 from sacbbf.run.checkpoint import Checkpoints
 from sacbbf.run.curve import draw_curve
 from sacbbf.run.diagnostics import diagnose
 from sacbbf.run.display import Display
 from sacbbf.run.evaluate import ROWS, plan_of
+from sacbbf.run.fitting import check_fit
 from sacbbf.run.loop import Training
 from sacbbf.run.policy_file import load_initial_policy, policy_bytes
 from sacbbf.run.recorder import Recorder
@@ -31,7 +33,7 @@ from sacbbf.run.records import RunDirectory, json_bytes
 from sacbbf.run.remote_trackers import TrackerName, check_trackers, make_trackers
 from sacbbf.run.result import episode_line, machine, score_fields, versions
 from sacbbf.run.scoring import Interruptible, Progress, Scoring
-from sacbbf.run.settings import RunConfig, check_fit, check_run
+from sacbbf.run.settings import RunConfig, check_run
 from sacbbf.run.stop import Stop, ending_cleanly
 from sacbbf.run.take_up import identity, take_up
 from sacbbf.run.torch_setup import torch_set_up
@@ -46,13 +48,15 @@ def train(
     trackers: Sequence[TrackerName] = (),
     init: Path | None = None,
     source: EnvSource | None = None,
+    note: str = "",
 ) -> dict[str, Any]:
     """Run a configuration into the directory `out` and return what `result.json` holds.
 
     A directory that holds the same run already is taken up from its last checkpoint, or only reported if it is
     finished. Ctrl-C, SIGTERM and SIGUSR1 end the run at the next step, and `max_hours` when the time is up; what was
     learned by then is saved. `trackers` are told what is recorded. A new run starts from the weights of the
-    run or saved agent in the folder `init`, if it is given. `source` makes environments that go by no name.
+    run or saved agent in the folder `init`, if it is given. `source` makes environments that go by no name. A new run
+    says what it will do, and `note` with it, once nothing stands in its way.
     """
     check_run(config)
     check_trackers(trackers)
@@ -81,6 +85,7 @@ def train(
     say = functools.partial(console.print, markup=False)
     try:
         with ending_cleanly(stop), Lease.acquire(out, on_wait=say) as lease:
+            new = not run.config.exists()
             agree_on_configuration(config, run, lease, initial)
             # Meanwhile, or by a process that was killed before it cleared away.
             done = finished(config, run, console)
@@ -88,6 +93,9 @@ def train(
                 if not config.checkpoint.keep:
                     lease.drop()
                 return done
+            lines = [*announcement(config, run), source.spec.note, note] if new else [heading(config)]
+            for line in filter(None, lines):
+                say(line, highlight=False)
             with torch_set_up(config):
                 result = _Run(config, source, run, lease, console, stop, trackers).carry_out()
             if result["finished"] and not config.checkpoint.keep:

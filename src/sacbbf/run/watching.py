@@ -17,10 +17,11 @@ from sacbbf.learner.augment import to_float
 from sacbbf.learner.losses import expected_value, support
 from sacbbf.networks import Network, TwinNetwork
 from sacbbf.policy import Logits, NetworkPolicy, choose
+from sacbbf.run.devices import resolve_device
 from sacbbf.run.evaluate import ROWS, Plan, plan_of
 from sacbbf.run.policy_file import load_policy
 from sacbbf.run.records import RunDirectory
-from sacbbf.run.settings import RunConfig, resolve_device
+from sacbbf.run.settings import RunConfig
 from sacbbf.seeding import episode_seed, numpy_generator
 from sacbbf.types import BoolArray
 

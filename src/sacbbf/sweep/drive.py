@@ -15,9 +15,9 @@ from typing import Protocol
 from sacbbf.run.stop import Stop
 from sacbbf.sweep.directory import SweepDirectory
 from sacbbf.sweep.executor import Executor
+from sacbbf.sweep.outcome import Outcome
 from sacbbf.sweep.spec import Cell
 from sacbbf.sweep.status import cell_state, saved_step
-from sacbbf.sweep.work import Outcome
 
 PAUSE = 0.2  # seconds between looks at the executor
 TAKEN_PAUSE = 10.0  # seconds before a cell that another process was at work on is looked at again

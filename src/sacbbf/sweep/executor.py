@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Protocol
 
 from sacbbf.sweep.directory import SweepDirectory
+from sacbbf.sweep.outcome import Outcome
 from sacbbf.sweep.spec import Cell
-from sacbbf.sweep.work import Outcome
 
 
 class Executor(Protocol):

@@ -11,8 +11,9 @@ from typing import Any
 
 from sacbbf.errors import UsageError
 from sacbbf.sweep.directory import SweepDirectory
+from sacbbf.sweep.outcome import Outcome
 from sacbbf.sweep.spec import Cell
-from sacbbf.sweep.work import Outcome, work_on
+from sacbbf.sweep.work import work_on
 
 try:
     import ray

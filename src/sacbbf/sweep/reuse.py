@@ -7,9 +7,8 @@ from pathlib import Path
 
 from sacbbf.agents.config import flatten
 from sacbbf.errors import UsageError
-from sacbbf.run.admission import FREE
 from sacbbf.run.records import RunDirectory, find_runs
-from sacbbf.run.settings import RunConfig, from_toml
+from sacbbf.run.settings import FREE, RunConfig, from_toml
 from sacbbf.sweep.copy import copied_run
 from sacbbf.sweep.directory import SweepDirectory
 from sacbbf.sweep.spec import Cell, Spec, configuration

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import os
 from collections import deque
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from sacbbf.errors import UsageError
 from sacbbf.sweep.directory import SweepDirectory
+from sacbbf.sweep.outcome import Outcome
 from sacbbf.sweep.spec import Cell
-from sacbbf.sweep.work import Outcome, work_on
+from sacbbf.sweep.work import work_on
 
 # As it is imported, submitit sets logging up anew, which closes the handlers of everybody else in this process and
 # with them the streams of some. For that moment it is told not to; its jobs have processes of their own.
@@ -63,8 +65,8 @@ class SlurmExecutor:
         workers: int | None,
         cpus: int,
         gpus: int,
-        partition: str | None,
         hours: float,
+        wishes: Mapping[str, object] | None = None,
         cluster: str = "slurm",
     ) -> None:
         self.directory, self.workers = directory, workers
@@ -74,10 +76,14 @@ class SlurmExecutor:
             )
         except RuntimeError as error:
             raise UsageError(f"executor = 'slurm': there is no Slurm on this machine ({error})") from error
-        own = {"slurm_partition": partition} if partition else {}
         limit = {"slurm_array_parallelism": workers} if workers else {}
         self._executor.update_parameters(
-            name="sacbbf", cpus_per_task=cpus, gpus_per_node=gpus, timeout_min=max(1, round(60 * hours)), **own, **limit
+            name="sacbbf",
+            cpus_per_task=cpus,
+            gpus_per_node=gpus,
+            timeout_min=max(1, round(60 * hours)),
+            **(wishes or {}),
+            **limit,
         )
         self._new: list[Cell] = []
         self._jobs: deque[tuple[Cell, Any]] = deque()

@@ -21,8 +21,6 @@ from sacbbf.run.settings import (
     RunConfig,
     Settings,
     Value,
-    check_fit,
-    check_run,
     configure,
     default_size,
     environment_of,
@@ -98,38 +96,10 @@ def configuration(spec: Spec, cell: Cell) -> RunConfig:
     config, _ = configure(
         cell.env, given, agent=cell.variant.agent, seed=cell.seed, device=spec.device, known=environment_spec
     )
-    if not spec.compile or "compute.compile" in given or updates_of(config) < WORTH_COMPILING:
+    if not spec.compile or "compute.compile" in given or config.updates < WORTH_COMPILING:
         return config
     compute = replace(config.settings.compute, compile=True)
     return replace(config, settings=replace(config.settings, compute=compute))
-
-
-def updates_of(config: RunConfig) -> int:
-    """Return the updates that a run does."""
-    if config.agent in BASELINES:
-        return 0
-    return max(0, config.steps - config.settings.schedule.warmup) * config.settings.schedule.replay_ratio
-
-
-def check(spec: Spec, here: bool = True) -> None:
-    """Raise UsageError for a sweep that could not be run; every kind of cell is looked at, seeds are alike.
-
-    Its device may be one that only other machines have; so may its threads, unless it is to run `here`.
-    """
-    names = [cell.name for cell in spec.cells()]
-    if not names:
-        raise UsageError("a sweep needs at least one game, one agent and one seed")
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise UsageError(f"the sweep has the cell {twice} twice")
-    for env, variant in itertools.product(spec.envs, spec.variants):
-        cell = Cell(variant, env, spec.seeds[0])
-        try:
-            config = replace(configuration(replace(spec, device="cpu"), cell), device=spec.device)
-            check_run(config if here else replace(config, threads=min(config.threads, 1)))
-            check_fit(config, environment_spec(env, config.environment))
-        except UsageError as error:
-            raise UsageError(f"{variant.name} on {env}: {error}") from error
 
 
 def fitting_size(envs: Sequence[str], device: str, settings: Settings | None = None) -> SizeName:

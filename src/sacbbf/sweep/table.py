@@ -14,9 +14,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from sacbbf.sweep.directory import SweepDirectory
+from sacbbf.sweep.outcome import Outcome
 from sacbbf.sweep.spec import Cell, Spec
 from sacbbf.sweep.status import STATES, CellState, State, cell_state, steps_done
-from sacbbf.sweep.work import Outcome
 
 LOOK_EVERY = 2.0  # seconds between looks at the runs at work
 LOOKS = 100  # runs that are looked at each time; where there are more they take turns

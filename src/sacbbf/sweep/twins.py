@@ -3,25 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-
-import torch
-from rich.console import Console
 
 from sacbbf.agents.presets import BASELINES
-from sacbbf.envs.make import make_env
-from sacbbf.policy import NetworkPolicy
-from sacbbf.run.curve import draw_curve
-from sacbbf.run.display import Display
-from sacbbf.run.evaluate import ROWS, evaluate, plan_of
-from sacbbf.run.policy_file import load_policy
-from sacbbf.run.records import RunDirectory, write_json
-from sacbbf.run.result import score_fields
-from sacbbf.run.settings import RunConfig, read_spec, to_toml
-from sacbbf.run.torch_setup import torch_set_up
-from sacbbf.sweep.copy import copied_run
+from sacbbf.run.records import RunDirectory
 from sacbbf.sweep.directory import SweepDirectory
-from sacbbf.sweep.spec import LEVELS, Cell, Spec, Variant
+from sacbbf.sweep.spec import Cell, Spec, Variant
 
 EVALUATION = "eval.greedy"  # the setting in which twins may differ
 
@@ -57,33 +43,6 @@ def finished_twin(directory: SweepDirectory, spec: Spec, cell: Cell) -> RunDirec
         if result is not None and result.get("finished"):
             return run
     return None
-
-
-def evaluate_twin(twin: RunDirectory, config: RunConfig, path: Path, console: Console) -> None:
-    """Make the run of a configuration from a finished twin's: its records and policy, with an evaluation of its own.
-
-    The scores are those that the run would have had if it had been trained itself. The folder `path` appears when all
-    of it is there.
-    """
-    spec = read_spec(config.env, config.environment)
-    device = torch.device(config.device)
-    with copied_run(twin.path, path) as copy:
-        run = RunDirectory(copy)
-        policy = NetworkPolicy(load_policy(run.policy, device), device, ROWS)
-        with Display(console, spec.game) as display, torch_set_up(config):
-            display.begin("evaluating", config.eval.episodes)
-            records = evaluate(
-                policy,
-                lambda: make_env(config.env, settings=config.environment),
-                plan_of(config, config.eval.episodes),
-                lambda record: display.advance(f"last score {record.score:g}"),
-            )
-        trained_by = "/".join(twin.path.parts[-LEVELS:])
-        result = {**(run.read_result() or {}), **score_fields(records, spec.game), "trained_by": trained_by}
-        run.config.write_text(to_toml(config))
-        title = f"{config.env}: {config.agent}, {config.size}, seed {config.seed}"
-        run.curve.write_bytes(draw_curve(run, title, spec.game, result))
-        write_json(run.result, result)
 
 
 def _training(variant: Variant) -> tuple[str, dict[str, object]]:

@@ -12,30 +12,23 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Literal
 
 from rich.console import Console
 
 from sacbbf.disk.lease import Busy
 from sacbbf.errors import RunFailed, UsageError
-from sacbbf.machine.allocator import keep_freed_pages, prefer_huge_pages
-from sacbbf.machine.collector import spare_imports
+from sacbbf.machine.allocator import prefer_huge_pages
+from sacbbf.machine.process import settle
 from sacbbf.run.train import train
 from sacbbf.sweep.directory import SweepDirectory
+from sacbbf.sweep.outcome import Outcome
 from sacbbf.sweep.spec import Cell, Spec, configuration
-from sacbbf.sweep.twins import evaluate_twin, finished_twin
+from sacbbf.sweep.twin_run import evaluate_twin
+from sacbbf.sweep.twins import finished_twin
 
 PR_SET_PDEATHSIG = 1  # Linux: a signal to get when the parent dies
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How the work on a cell ended."""
-
-    kind: Literal["finished", "stopped", "busy", "failed"]  # busy: another process is at work on it
-    why: str = ""
 
 
 def run_cell(directory: SweepDirectory, spec: Spec, cell: Cell, console: Console) -> Outcome:
@@ -59,8 +52,7 @@ def run_cell(directory: SweepDirectory, spec: Spec, cell: Cell, console: Console
 
 def work_on(path: Path, name: str) -> Outcome:
     """Work on a cell of the sweep that lies at a path, and append what is printed to its log."""
-    keep_freed_pages()
-    spare_imports()
+    settle()
     directory = SweepDirectory(path)
     spec = directory.read()
     cell = find_cell(spec, name)

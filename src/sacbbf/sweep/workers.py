@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-import torch
+import tyro
 
 from sacbbf.agents.presets import SIZES, SizeName
 from sacbbf.errors import UsageError
-from sacbbf.run.settings import resolve_device
+from sacbbf.run.devices import gpu_count, resolve_device
 from sacbbf.sweep.directory import SweepDirectory
 from sacbbf.sweep.executor import Executor, LocalExecutor
 from sacbbf.sweep.spec import Spec
@@ -40,6 +40,8 @@ class Workers:
     reuse: Path | None = None
     """A directory of runs: those that are finished and have the very settings of a cell (eval.baselines may differ) are
     copied, not trained again."""
+    measure: bool = False
+    """With --dry-run: time updates anew, instead of taking what was measured on this machine before."""
     per_gpu: int = 1
     """Cells that share a GPU."""
     cpus_per_run: int | None = None
@@ -48,8 +50,18 @@ class Workers:
     """ray: address of the cluster, `auto` for the one this machine belongs to; by default a new one is started here."""
     slurm_partition: str | None = None
     """slurm: the partition."""
+    slurm_account: str | None = None
+    """slurm: the account that is charged."""
+    slurm_qos: str | None = None
+    """slurm: the quality of service."""
+    slurm_memory: str | None = None
+    """slurm: memory of a job, as in 16G; by default what the partition gives."""
+    slurm_constraint: str | None = None
+    """slurm: features that a node must have, as in a100 or "a100|h100"."""
     slurm_hours: float = 24.0
     """slurm: time limit of a job; one that reaches it is queued again and goes on."""
+    slurm_setup: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
+    """slurm: a line of the job's script before its work, as in "module load cuda/12"; may be given several times."""
 
 
 def check_workers(args: Workers) -> None:
@@ -101,14 +113,14 @@ def gpu_names(device: str) -> list[str]:
     """Return this machine's GPUs for cells on a device, by the names that CUDA lists them by; none on other devices."""
     if not _on_gpu(device):
         return []
-    count = torch.cuda.device_count()
+    count = gpu_count()
     listed = os.environ.get(VISIBLE)
     names = [str(number) for number in range(count)] if listed is None else listed.split(",")
     return [name.strip() for name in names[:count]]  # CUDA stops at the first name that is none
 
 
 def _on_gpu(device: str) -> bool:
-    return device.startswith("cuda") or (device == "auto" and torch.cuda.is_available())
+    return device.startswith("cuda") or (device == "auto" and gpu_count() > 0)
 
 
 def _cores() -> int:
@@ -133,6 +145,19 @@ def make_executor(directory: SweepDirectory, spec: Spec, args: Workers, cells: i
         workers=args.workers,
         cpus=cpus,
         gpus=1 if on_gpu else 0,
-        partition=args.slurm_partition,
         hours=args.slurm_hours,
+        wishes=slurm_wishes(args),
     )
+
+
+def slurm_wishes(args: Workers) -> dict[str, object]:
+    """Return what the flags ask of Slurm beyond processors and time, by submitit's names; only what was given."""
+    wishes = {
+        "slurm_partition": args.slurm_partition,
+        "slurm_account": args.slurm_account,
+        "slurm_qos": args.slurm_qos,
+        "slurm_mem": args.slurm_memory,
+        "slurm_constraint": args.slurm_constraint,
+        "slurm_setup": list(args.slurm_setup),
+    }
+    return {name: value for name, value in wishes.items() if value}
