@@ -134,7 +134,7 @@ def test_a_film_is_cut_off_and_remembers_its_last_moment(drawn_run, config):
     film = Film(drawn_run, config, Wish(max_steps=4), seen.append)
     pictures = list(film.pictures())
     assert len(pictures) == len(seen) == 5
-    assert film.last is seen[-1] and film.last.step == 4
+    assert film.ends[0] is seen[-1] and film.ends[0].step == 4
 
 
 def test_films_of_other_episodes_and_seeds_are_other_films(drawn_run, config):

@@ -30,25 +30,28 @@ EXAMPLES = """\
 class PlayArgs:
     """Play the policy of a run and record it: the game beside action probabilities and value.
 
+    An environment that draws no pictures gets the panel alone.
     Episode 0 is the first that `sacbbf evaluate` plays with the same seed.
     """
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """A run directory, or a folder that an agent was saved in."""
     out: Path | None = None
-    """The video, an .mp4; by default RUN/video.mp4, which `sacbbf report` shows."""
+    """The video, an .mp4 or a .gif; by default RUN/video.mp4, which `sacbbf report` shows."""
     window: bool = False
     """Show it in a window instead, where there is a screen."""
     episode: int = 0
-    """Number of the episode."""
+    """Number of the episode, or of the first of several."""
+    episodes: int = 1
+    """How many episodes, one after the other."""
     seed: int | None = None
-    """Root of the episode's seed; by default the run's own."""
+    """Root of the episodes' seeds; by default the run's own."""
     greedy: bool = False
     """Take the most likely action instead of drawing one."""
     fps: float | None = None
     """Steps shown in a second; by default 15 on Atari, as fast as a person plays, and 10 elsewhere."""
     max_steps: int = 3_000
-    """Stop after this many steps."""
+    """Stop an episode after this many steps."""
     device: str = "auto"
     """auto, cpu, cuda, cuda:N or mps."""
 
@@ -56,7 +59,7 @@ class PlayArgs:
 def main(argv: Sequence[str]) -> int:
     """Run the command; returns the exit code."""
     args = parse(PlayArgs, argv, "play", EXAMPLES)
-    for name, least in {"episode": 0, "max_steps": 1}.items():
+    for name, least in {"episode": 0, "episodes": 1, "max_steps": 1}.items():
         if getattr(args, name) < least:
             raise UsageError(f"{name} = {getattr(args, name)}: must be at least {least}")
     if args.seed is not None and args.seed < 0:
@@ -68,10 +71,10 @@ def main(argv: Sequence[str]) -> int:
     from sacbbf.run.torch_setup import torch_set_up
     from sacbbf.run.watching import Film, Wish
 
-    wish = Wish(args.episode, args.seed, args.greedy, args.max_steps, args.device)
+    wish = Wish(args.episode, args.episodes, args.seed, args.greedy, args.max_steps, args.device)
     console = Console(soft_wrap=True)
     with Display(Console(stderr=True), None) as display, torch_set_up(config):
-        display.begin("playing", args.max_steps)
+        display.begin("playing", args.episodes * args.max_steps)
         film = Film(run, config, wish, lambda moment: display.advance(f"score {moment.score:g}"))
         rate = args.fps or film.rate
         if args.window:
@@ -80,8 +83,9 @@ def main(argv: Sequence[str]) -> int:
             out = args.out or run.path / "video.mp4"
             write_video(out, film.pictures(), rate)
             console.print(f"video {out}", highlight=False)
-    if film.last is not None:
-        console.print(f"score {film.last.score:g} after {film.last.step:,} steps", highlight=False)
+    for number, last in film.ends.items():
+        name = f"episode {number}: " if args.episodes > 1 else ""
+        console.print(f"{name}score {last.score:g} after {last.step:,} steps", highlight=False)
     return 0
 
 

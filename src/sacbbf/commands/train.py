@@ -16,7 +16,7 @@ from sacbbf.agents.config import flatten
 from sacbbf.agents.presets import BASELINES
 from sacbbf.commands.parsing import parse
 from sacbbf.envs import games
-from sacbbf.envs.make import EnvSettings, make_env
+from sacbbf.envs.make import EnvSettings
 from sacbbf.errors import UsageError
 from sacbbf.machine.process import settle
 from sacbbf.run.devices import resolve_device
@@ -117,8 +117,10 @@ def main(argv: Sequence[str]) -> int:
 
 def check_video(config: RunConfig) -> None:
     """Raise UsageError where no video could be made: better before the training than after it."""
+    from sacbbf.run.watching import filmed
+
     require_ffmpeg()
-    make_env(config.env, settings=config.environment, render=True).close()
+    filmed(config)[0].close()
 
 
 def record(run: RunDirectory, config: RunConfig) -> None:

@@ -28,6 +28,10 @@ class UnknownModule(UnknownEnvironment):
     """A module that is to be imported for an environment is not there."""
 
 
+class NoPictures(EnvError):  # noqa: N818
+    """An environment draws no pictures, and they were asked for."""
+
+
 class MissingExtra(UsageError, ImportError):  # noqa: N818
     """An environment needs a package that is installed on request only."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
@@ -9,7 +11,7 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec as EnvRecord
 
 from sacbbf.envs.actions import Actions
-from sacbbf.envs.base import Clock, EnvError, EnvSpec, MissingExtra, Pixels, check_seed
+from sacbbf.envs.base import Clock, EnvError, EnvSpec, MissingExtra, NoPictures, Pixels, check_seed
 from sacbbf.envs.configured import read_kwargs, wrap
 from sacbbf.envs.masks import Masks
 from sacbbf.envs.raw import RawSide
@@ -73,15 +75,19 @@ def make_raw(what: str | EnvRecord, render: bool, kwargs: dict[str, Any] | None 
     Pictures are asked for only when wanted: many environments need more packages or time for them.
     """
     name = what if isinstance(what, str) else what.id
+    if render:
+        os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")  # it greets everybody who imports it
     arguments: dict[str, Any] = {"render_mode": "rgb_array"} if render else {}
     try:
-        made = gymnasium.make(what, **arguments, **(kwargs or {}))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*render_mode='rgb_array' that is not in")  # found out below
+            made = gymnasium.make(what, **arguments, **(kwargs or {}))
     except TypeError as error:
         if not (render and "render_mode" in str(error)):
             raise
-        raise EnvError(f"{name}: render = True, but this environment draws no pictures") from error
+        raise NoPictures(f"{name}: render = True, but this environment draws no pictures") from error
     if render and "rgb_array" not in made.metadata.get("render_modes", ()):
-        raise EnvError(f"{name}: render = True, but this environment draws no pictures")
+        raise NoPictures(f"{name}: render = True, but this environment draws no pictures")
     return made
 
 
@@ -168,7 +174,15 @@ class GymnasiumEnvironment:
         """The environment's own picture, (H, W, 3) uint8."""
         if self._env.render_mode != "rgb_array":
             raise EnvError(f"{self._spec.id}: made without render = True, so there are no pictures")
-        return np.asarray(self._env.render(), dtype=np.uint8)
+        try:
+            drawn = self._env.render()
+        except gymnasium.error.DependencyNotInstalled as error:
+            raise MissingExtra(
+                f"{self._spec.id} cannot draw its pictures: {error}; pip install 'sacbbf[video]' brings pygame"
+            ) from error
+        if drawn is None:
+            raise NoPictures(f"{self._spec.id}: its render() gives no picture")
+        return np.asarray(drawn, dtype=np.uint8)
 
     def close(self) -> None:
         """Close the environment, unless it was handed in as an object: then it is its maker's to close."""

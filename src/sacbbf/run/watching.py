@@ -1,4 +1,4 @@
-"""An episode to look at: the game's picture beside what the agent thinks of each action and of the state."""
+"""Episodes to look at: the game's picture beside what the agent thinks of each action and of the state."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from sacbbf.envs.base import Environment, Pixels
+from sacbbf.envs.base import Environment, NoPictures, Pixels
 from sacbbf.envs.make import make_env
 from sacbbf.envs.stack import FrameStack
 from sacbbf.learner.augment import to_float
@@ -36,7 +36,7 @@ VALUES = 120  # steps of the value's curve
 class Moment:
     """One step of an episode as it is seen and judged before the action is taken."""
 
-    screen: Pixels
+    screen: Pixels | None  # None where the environment draws no pictures
     probabilities: npt.NDArray[np.float64]  # (A,)
     action: int
     value: float  # of the state under the policy, in units of learning rewards
@@ -78,10 +78,21 @@ def softmax(logits: Logits) -> npt.NDArray[np.float64]:
     return found
 
 
-def play(judge: Judge, env: Environment, plan: Plan, number: int = 0) -> Iterator[Moment]:
+def filmed(config: RunConfig) -> tuple[Environment, bool]:
+    """Return a run's environment to be filmed, and whether it draws pictures; MissingExtra where it lacks a package."""
+    try:
+        env = make_env(config.env, settings=config.environment, render=True)
+        env.reset(0)
+        env.render()  # what is missing shows here at the latest
+        return env, True
+    except NoPictures:
+        return make_env(config.env, settings=config.environment), False
+
+
+def play(judge: Judge, env: Environment, plan: Plan, number: int = 0, draws: bool = True) -> Iterator[Moment]:
     """Play episode `number` of a plan, the same that an evaluation plays, and yield every moment of it.
 
-    The last shows how it ended, with what was thought before the last action.
+    The last shows how it ended, with what was thought before the last action. Pictures are there if it `draws` any.
     """
     frames = FrameStack.of(env.spec, plan.stack)
     generator = numpy_generator(plan.seed, plan.phase, "actions", number)
@@ -93,33 +104,34 @@ def play(judge: Judge, env: Environment, plan: Plan, number: int = 0) -> Iterato
         probabilities = softmax(logits)
         action = choose(logits, generator, plan.greedy, plan.epsilon, mask)
         value = float(probabilities @ judge.values(state))
-        yield Moment(env.render(), probabilities, action, value, score, count, mask)
+        yield Moment(env.render() if draws else None, probabilities, action, value, score, count, mask)
         step = env.step(action)
         score, count, over = score + step.reward, count + 1, step.over
         if not over:
             state = frames.observe(step)
-    yield Moment(env.render(), probabilities, action, value, score, count, mask)
+    yield Moment(env.render() if draws else None, probabilities, action, value, score, count, mask)
 
 
 @dataclass(frozen=True)
 class Wish:
-    """Which episode is wanted."""
+    """Which episodes are wanted."""
 
-    episode: int = 0  # its number; 0 is the first that an evaluation with the same seed plays
+    episode: int = 0  # number of the first; 0 is the first that an evaluation with the same seed plays
+    episodes: int = 1
     seed: int | None = None  # root of its seed; None: the run's own
     greedy: bool = False
-    max_steps: int = 3_000
+    max_steps: int = 3_000  # of each
     device: str = "auto"
 
 
 class Film:
-    """An episode of a run's policy, picture by picture."""
+    """Episodes of a run's policy, picture by picture."""
 
     def __init__(
         self, run: RunDirectory, config: RunConfig, wish: Wish, on_moment: Callable[[Moment], object] = lambda one: None
     ) -> None:
         self.run, self.config, self.wish, self.on_moment = run, config, wish, on_moment
-        self.last: Moment | None = None
+        self.ends: dict[int, Moment] = {}  # the last moment of each episode, by its number
 
     @property
     def rate(self) -> float:
@@ -131,16 +143,17 @@ class Film:
         config, wish = self.config, self.wish
         device = torch.device(resolve_device(wish.device))
         plan = plan_of(config, 1, seed=wish.seed, greedy=wish.greedy)
-        env = make_env(config.env, settings=config.environment, render=True)
-        painter = Painter(config, env.spec.action_names)
+        env, draws = filmed(config)
         try:  # the policy second: the environment's modules may register its encoder
             judge = Judge(load_policy(self.run.policy, device), config.settings.network.v_max, device)
-            for moment in play(judge, env, plan, wish.episode):
-                self.last = moment
-                self.on_moment(moment)
-                yield painter.draw(moment)
-                if moment.step >= wish.max_steps:
-                    return
+            for number in range(wish.episode, wish.episode + wish.episodes):
+                painter = Painter(config, env.spec.action_names, number)
+                for moment in play(judge, env, plan, number, draws):
+                    self.ends[number] = moment
+                    self.on_moment(moment)
+                    yield painter.draw(moment)
+                    if moment.step >= wish.max_steps:
+                        break
         finally:
             env.close()
 
@@ -148,14 +161,16 @@ class Film:
 class Painter:
     """Draws moments as pictures (HEIGHT, W, 3) of one size."""
 
-    def __init__(self, config: RunConfig, action_names: tuple[str, ...]) -> None:
-        self.title = f"{config.env}: {config.agent}"
+    def __init__(self, config: RunConfig, action_names: tuple[str, ...], episode: int = 0) -> None:
+        self.title = f"{config.env}: {config.agent}, episode {episode}"
         self.names = action_names
         self.history: list[float] = []
 
     def draw(self, moment: Moment) -> Pixels:
-        """Return the game's screen with the panel beside it; sides are even, as video formats want them."""
+        """Return the game's screen, if there is one, and the panel; sides are even, as video formats want them."""
         self.history = [*self.history, moment.value][-VALUES:]
+        if moment.screen is None:
+            return self._panel(moment)
         height, width = moment.screen.shape[:2]
         wide = max(2, round(width * HEIGHT / height) // 2 * 2)
         screen = cv2.resize(moment.screen, (wide, HEIGHT), interpolation=cv2.INTER_NEAREST)
