@@ -83,13 +83,64 @@ def test_new_episodes_appear_by_themselves(look, top, grow):
     assert "1,234.5" in page.locator(ROWS).text_content()
 
 
+def paths(page):
+    """Runs in the order of the table."""
+    return page.locator(f"{ROWS} td:first-child button").all_text_contents()
+
+
+def test_runs_are_sorted_by_a_click_on_a_heading(look, top):
+    view, _ = look(top)
+    page = view.page
+    page.wait_for_selector(ROWS)
+    page.get_by_role("button", name="Run", exact=True).click()
+    rising = paths(page)
+    assert rising == sorted(rising, key=str.lower)
+    assert page.locator("#columns th").first.get_attribute("aria-sort") == "ascending"
+    page.get_by_role("button", name="Run", exact=True).click()
+    assert paths(page) == rising[::-1]
+    page.get_by_role("button", name="Score").click()
+    assert "77.50" in page.locator(ROWS).first.text_content()  # the best first, runs without a score last
+    assert view.messages == []
+
+
+def test_the_run_that_begins_to_run_is_opened_until_another_is_clicked(look, top, browser):
+    view, _ = look(top)
+    page = view.page
+    page.wait_for_selector("#latest tr")
+    running = {"name": "again/pole"}
+
+    def answer(route):
+        found = route.fetch()
+        content = found.json()
+        for run in content["runs"]:
+            run["state"] = "running" if run["path"] == running["name"] else run["state"]
+        route.fulfill(response=found, json=content)
+
+    page.route("**/api/overview", answer)
+    shown(page, "again/pole")
+    page.get_by_role("button", name="pole", exact=True).click()
+    shown(page, "pole")
+    with page.expect_response("**/api/overview"):
+        pass
+    shown(page, "pole")
+
+
+def test_a_narrow_page_shows_progress_and_score(look, top):
+    view, _ = look(top, width=390)
+    row = view.page.locator(ROWS, has_text="77.50")
+    row.wait_for()
+    seen = [cell.bounding_box() for cell in row.locator("td").all() if cell.is_visible()]
+    assert len(seen) == 3 and all(box["x"] >= 0 and box["x"] + box["width"] <= 390 for box in seen)
+    assert row.locator(".bar").is_visible()
+
+
 def test_slow_answers_do_not_pile_up(look, top):
     """While an answer is awaited nothing else is asked, however long it takes and whatever is clicked."""
     view, _ = look(top)
     page = view.page
     page.clock.install()
     page.reload()
-    shown(page, "<script>alert(1)")
+    page.wait_for_selector("#latest tr")
     held, slow = [], True
     page.route("**/api/**", lambda route: held.append(route) if slow else route.continue_())
     page.get_by_role("button", name="pole", exact=True).click()

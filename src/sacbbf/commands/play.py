@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 from rich.console import Console
@@ -18,6 +18,9 @@ from sacbbf.run.display import Display
 from sacbbf.run.records import RunDirectory
 from sacbbf.run.settings import from_toml
 from sacbbf.run.video import write_video
+
+if TYPE_CHECKING:
+    from sacbbf.run.watching import Moment
 
 EXAMPLES = """\
   sacbbf play RUN
@@ -72,21 +75,27 @@ def main(argv: Sequence[str]) -> int:
     from sacbbf.run.watching import Film, Wish
 
     wish = Wish(args.episode, args.episodes, args.seed, args.greedy, args.max_steps, args.device)
-    console = Console(soft_wrap=True)
+    out = args.out or run.path / "video.mp4"
     with Display(Console(stderr=True), None) as display, torch_set_up(config):
-        display.begin("playing", args.episodes * args.max_steps)
-        film = Film(run, config, wish, lambda moment: display.advance(f"score {moment.score:g}"))
+        display.begin("playing", args.episodes)
+        film = Film(run, config, wish, lambda moment: follow(display, moment))
         rate = args.fps or film.rate
         if args.window:
             show(film.pictures(), rate)
         else:
-            out = args.out or run.path / "video.mp4"
             write_video(out, film.pictures(), rate)
-            console.print(f"video {out}", highlight=False)
+    console = Console(soft_wrap=True)
+    if not args.window:
+        console.print(f"video {out}", highlight=False)
     for number, last in film.ends.items():
         name = f"episode {number}: " if args.episodes > 1 else ""
         console.print(f"{name}score {last.score:g} after {last.step:,} steps", highlight=False)
     return 0
+
+
+def follow(display: Display, moment: Moment) -> None:
+    """Show how far an episode has come."""
+    display.advance(f"step {moment.step:,}, score {moment.score:g}", parts=int(moment.over))
 
 
 def show(film: Iterator[Pixels], rate: float) -> None:

@@ -76,7 +76,7 @@ def make_raw(what: str | EnvRecord, render: bool, kwargs: dict[str, Any] | None 
     """
     name = what if isinstance(what, str) else what.id
     if render:
-        os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")  # it greets everybody who imports it
+        _quieten_pygame()
     arguments: dict[str, Any] = {"render_mode": "rgb_array"} if render else {}
     try:
         with warnings.catch_warnings():
@@ -89,6 +89,13 @@ def make_raw(what: str | EnvRecord, render: bool, kwargs: dict[str, Any] | None 
     if render and "rgb_array" not in made.metadata.get("render_modes", ()):
         raise NoPictures(f"{name}: render = True, but this environment draws no pictures")
     return made
+
+
+def _quieten_pygame() -> None:
+    """Keep pygame, which draws for some environments, from greeting, and from complaining where there is no screen."""
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+    if not os.environ.get("DISPLAY") and not os.environ.get("WAYLAND_DISPLAY"):
+        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 
 
 class GymnasiumEnvironment:

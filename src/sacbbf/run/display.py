@@ -127,9 +127,9 @@ class Display:
         self.recent.append(score)
         self.best = score if self.best is None else max(self.best, score)
 
-    def advance(self, note: str = "") -> None:
-        """One more part is done."""
-        self._done += 1
+    def advance(self, note: str = "", parts: int = 1) -> None:
+        """So many more parts are done; none, if there is only something to say."""
+        self._done += parts
         self._pace.note(self._done)
         notes = [note] if note else self._notes()
         if self._task is not None:

@@ -27,7 +27,7 @@ from sacbbf.types import BoolArray
 
 HEIGHT = 480  # pixels of a picture
 PANEL = 360  # pixels; width of what stands beside the game
-PAPER, INK, FAINT, CHOSEN = (24, 26, 30), (235, 235, 235), (90, 96, 105), (0, 158, 115)
+PAPER, INK, FAINT, CHOSEN = (24, 26, 30), (235, 235, 235), (150, 157, 168), (0, 158, 115)
 FONT = cv2.FONT_HERSHEY_SIMPLEX
 VALUES = 120  # steps of the value's curve
 
@@ -43,6 +43,7 @@ class Moment:
     score: float  # so far
     step: int
     mask: BoolArray | None = None  # (A,) the legal actions, if the environment tells them
+    over: bool = False  # whether the episode has ended
 
 
 class Judge:
@@ -109,7 +110,7 @@ def play(judge: Judge, env: Environment, plan: Plan, number: int = 0, draws: boo
         score, count, over = score + step.reward, count + 1, step.over
         if not over:
             state = frames.observe(step)
-    yield Moment(env.render() if draws else None, probabilities, action, value, score, count, mask)
+    yield Moment(env.render() if draws else None, probabilities, action, value, score, count, mask, over=True)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 const EVERY = 3000;
 const $ = (id) => document.getElementById(id);
 let chosen = new URLSearchParams(location.hash.slice(1)).get("run");
+let picked = chosen !== null;  // by a click, now or before
 let media = "";
 let timer, looking = false, again = false;
 
@@ -20,24 +21,80 @@ async function ask(path) {
   return answer.json();
 }
 
+// Heading, what it sorts by, whether its numbers stand right, whether a narrow page has room for it.
+const COLUMNS = [
+  ["Run", (run) => run.path, false, true], ["Environment", (run) => run.env, false, false],
+  ["Agent", (run) => `${run.agent}, ${run.size}`, false, false], ["Progress", (run) => share(run), false, true],
+  ["Steps/s", (run) => run.steps_per_second, true, false], ["Last episode", (run) => run.last_score, true, false],
+  ["Score", (run) => run.score, true, true]];
+const share = (run) => run.state === "finished" ? 1 : run.steps ? run.step / run.steps : 0;
+let sorted = null, rising = true;
+
+function showColumns(runs) {
+  $("columns").replaceChildren(...COLUMNS.map(([name, , right, always], place) => {
+    const button = element("button", {type: "button", text: name});
+    button.addEventListener("click", () => {
+      rising = sorted === place ? !rising : !right;  // numbers begin with the largest
+      sorted = place;
+      showColumns(runs);
+      showRuns(runs);
+      $("columns").children[place].firstChild.focus();
+    });
+    const order = sorted === place ? (rising ? "ascending" : "descending") : "none";
+    return element("th", {class: classes(right, always), scope: "col", "aria-sort": order}, button);
+  }));
+}
+const classes = (right, always) => `${right ? "n" : ""}${always ? "" : " wide"}`.trim();
+
+// As clicked, what has no value at the end; else what is running first, then what was written last.
+function inOrder(runs) {
+  if (sorted === null) return [...runs].sort((one, other) => (other.state === "running") - (one.state === "running") || other.at - one.at);
+  const value = COLUMNS[sorted][1], empty = (found) => found === null || found === undefined;
+  return [...runs].sort((one, other) => {
+    const [first, second] = [value(one), value(other)];
+    if (empty(first) || empty(second)) return empty(first) - empty(second);
+    const order = typeof first === "string" ? first.localeCompare(second, "en", {numeric: true}) : first - second;
+    return rising ? order : -order;
+  });
+}
+
+function progressCell(run) {
+  const filled = element("i");
+  filled.style.width = `${100 * share(run)}%`;
+  const words = run.state === "finished" ? "finished" : `${run.state}, ${number(run.step)} of ${number(run.steps)}`;
+  return element("td", {}, element("span", {class: run.state, text: words}), element("div", {class: "bar", "aria-hidden": "true"}, filled));
+}
+
+function scoreCell(run) {
+  if (run.score === null) return element("td", {class: "n soft", text: run.last_score === null ? "-" : `last ${number(run.last_score, 1)}`});
+  const interval = run.interval ? [element("small", {text: `${number(run.interval[0], 2)} to ${number(run.interval[1], 2)}`})] : [];
+  return element("td", {class: "n"}, `${number(run.score, 2)} `, ...interval);
+}
+
 function showRuns(runs) {
   $("none").hidden = runs.length > 0;
-  const order = [...runs].sort((one, other) => (other.state === "running") - (one.state === "running"));
-  $("runs").replaceChildren(...order.map((run) => {
+  $("runs").replaceChildren(...inOrder(runs).map((run) => {
     const open = element("button", {type: "button", text: run.path});
     open.addEventListener("click", () => choose(run.path));
     const row = element("tr", {"aria-selected": String(run.path === chosen)}, element("td", {}, open));
     if (run.why) {
-      row.append(element("td", {class: "unreadable", colspan: 7, text: run.why}));
+      row.append(element("td", {class: "unreadable", colspan: COLUMNS.length - 1, text: run.why}));
       return row;
     }
-    const score = run.score === null ? "-" : number(run.score, 2) + (run.interval ? ` (${number(run.interval[0], 2)} to ${number(run.interval[1], 2)})` : "");
-    row.append(element("td", {text: run.env}), element("td", {text: `${run.agent}, ${run.size}`}),
-      element("td", {class: run.state, text: run.state}), element("td", {class: "n", text: `${number(run.step)}/${number(run.steps)}`}),
-      element("td", {class: "n", text: number(run.steps_per_second, 1)}), element("td", {class: "n", text: number(run.last_score, 1)}),
-      element("td", {class: "n", text: score}));
+    row.append(element("td", {class: "wide", text: run.env}), element("td", {class: "wide", text: `${run.agent}, ${run.size}`}),
+      progressCell(run), element("td", {class: "n wide", text: number(run.steps_per_second, 1)}),
+      element("td", {class: "n wide", text: number(run.last_score, 1)}), scoreCell(run));
     return row;
   }));
+}
+
+// Unless one was clicked, the run that is running; the one shown stays as long as it runs.
+function followed(runs) {
+  const running = runs.filter((run) => run.state === "running");
+  const there = runs.find((run) => run.path === chosen);
+  if (there && (picked || there.state === "running" || !running.length)) return chosen;
+  const next = running[0] || inOrder(runs.filter((run) => !run.why))[0];
+  return next ? next.path : chosen;
 }
 
 function showSweeps(sweeps) {
@@ -98,6 +155,7 @@ function showDetail(run) {
 
 function choose(path) {
   chosen = path;
+  picked = true;
   location.hash = new URLSearchParams({run: path});
   look();
 }
@@ -120,9 +178,10 @@ async function show() {
   try {
     const found = await ask("/api/overview");
     $("where").textContent = found.directory;
+    chosen = followed(found.runs);
+    if (!document.activeElement.closest("#columns")) showColumns(found.runs);
     showRuns(found.runs);
     showSweeps(found.sweeps);
-    if (!chosen && found.runs.length) chosen = (found.runs.find((run) => run.state === "running") || found.runs[0]).path;
     const wanted = chosen;
     if (found.runs.some((run) => run.path === wanted && !run.why)) {
       const run = await ask(`/api/run?${new URLSearchParams({path: wanted})}`);

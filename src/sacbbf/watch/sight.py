@@ -31,12 +31,14 @@ def run_summary(top: Path, path: Path) -> dict[str, Any]:
     run = RunDirectory(path)
     name = _name(top, path)
     files = (run.config, run.result, run.record("speed"), run.record("episodes"))
+    stamps = tuple(stamp(file) for file in files)
+    at = max((found[2] for found in stamps if found), default=0) / 1e9  # seconds since 1970
     try:
-        found = _facts(run, tuple(stamp(file) for file in files))
+        found = _facts(run, stamps)
         state = found["state"] or ("running" if is_held(run) else "stopped")
     except (OSError, ValueError, TypeError) as error:
-        return {"path": name, "state": "unreadable", "why": str(error)}
-    return found | {"path": name, "state": state}
+        return {"path": name, "state": "unreadable", "at": at, "why": str(error)}
+    return found | {"path": name, "state": state, "at": at}
 
 
 @lru_cache(maxsize=KEPT)
