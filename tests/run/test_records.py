@@ -11,6 +11,8 @@ import cv2
 import numpy as np
 import pytest
 from resuming import read_events
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
 from sacbbf.disk.files import Damaged
 from sacbbf.disk.lease import Lease
@@ -100,6 +102,22 @@ def test_tensorboard_shows_losses_returns_and_speed(finished_run):
     for tag in ("loss/total", "loss/td", "loss/policy", "policy/entropy", "q/mean", "evaluation/mean"):
         assert len(events[tag]) >= 3, tag
     assert len(events["speed/updates_per_second"]) == 10
+
+
+def test_tensorboard_has_the_settings_and_the_final_score(finished_run):
+    """As the page HParams reads them: settings at the session's start, the score as its metric."""
+    result = json.loads(finished_run.result.read_text())
+    events = EventAccumulator(str(finished_run.tensorboard)).Reload()
+    (final,) = events.Scalars("final/score")
+    assert (final.step, final.value) == (result["steps"], pytest.approx(result["score"]))
+    plugin = events.summary_metadata
+    start = HParamsPluginData.FromString(plugin["_hparams_/session_start_info"].plugin_data.content)
+    settings = start.session_start_info.hparams
+    assert settings["settings.optimiser.learning_rate"].number_value == 3e-4
+    assert settings["env"].string_value == "toys/Identity-v0" and settings["seed"].number_value == 0
+    experiment = HParamsPluginData.FromString(plugin["_hparams_/experiment"].plugin_data.content).experiment
+    assert [metric.name.tag for metric in experiment.metric_infos] == ["final/score"]
+    assert "_hparams_/session_end_info" in plugin
 
 
 def test_tensorboard_events_can_be_made_again(finished_run, tmp_path):

@@ -15,15 +15,16 @@ import torch
 from safetensors.torch import load_file
 from scipy.special import softmax
 
-from sacbbf import SACBBF, Agent
+from sacbbf import SACBBF, Agent, __version__
 from sacbbf.agents.config import NetworkConfig
 from sacbbf.cli import run
 from sacbbf.errors import UsageError
 from sacbbf.learner.augment import to_float
 from sacbbf.networks import build_network
 from sacbbf.policy import act
+from sacbbf.run.onnx_export import Acting, onnx_bytes
 from sacbbf.run.settings import from_toml
-from sacbbf.run.sharing import SHARED, model_card, onnx_bytes, pull, push
+from sacbbf.run.sharing import SHARED, model_card, pull, push
 
 SMALL = {"hidden_dim": 8, "num_atoms": 5}
 # Name -> network, what it sees, its type, and the name of the output.
@@ -56,7 +57,8 @@ def test_onnx_gives_the_same_numbers_for_any_batch(name):
     config, shape, dtype, output = NETWORKS[name]
     generator = torch.Generator().manual_seed(0)
     network = build_network(config, shape, 3, self_prediction=True, device=torch.device("cpu"), generator=generator)
-    session = runtime.InferenceSession(onnx_bytes(network, shape, dtype), providers=["CPUExecutionProvider"])
+    content = onnx_bytes(Acting(network), shape, dtype)
+    session = runtime.InferenceSession(content, providers=["CPUExecutionProvider"])
     assert [one.name for one in session.get_inputs()] == ["states"]
     assert [one.name for one in session.get_outputs()] == [output]
     for batch in (1, 5, 1_000):
@@ -83,6 +85,27 @@ def test_export_writes_onnx_of_a_run(finished_run, tmp_path, capsys):
     (logits,) = runtime.InferenceSession(path).run(None, {"states": states})
     best, _ = Agent.load(finished_run.path).predict(states, deterministic=True)
     assert np.array_equal(logits.argmax(1), best)
+
+
+@pytest.mark.parametrize("env", ["toys/Identity-v0", "MinAtar/Breakout-v1", "Pong"])
+def test_an_exported_model_takes_what_make_env_gives_and_says_what_it_is_of(env, tmp_path):
+    """Floats, grids of booleans that are shown as 0 and 1, and bytes."""
+    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    pytest.importorskip("onnxscript", reason="onnxscript is not installed")
+    agent = SACBBF(env, settings={"network.hidden_dim": 8, "size": "tiny"})
+    agent.save(tmp_path / "agent")
+    path = tmp_path / "policy.onnx"
+    assert run(["export", str(tmp_path / "agent"), "--onnx", str(path)]) == 0
+    session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    made = agent.make_env()
+    state, _ = made.reset(seed=0)
+    (logits,) = session.run(None, {"states": state[None]})
+    assert logits.shape == (1, agent.action_space.n)
+    action, _ = agent.predict(state, deterministic=True)
+    assert logits[0].argmax() == action
+    facts = session.get_modelmeta().custom_metadata_map
+    assert (facts["env"], facts["agent"], facts["stack"]) == (env, "sac-bbf", str(agent.config.stack))
+    assert len(json.loads(facts["actions"])) == agent.action_space.n and facts["sacbbf"] == __version__
 
 
 @pytest.mark.parametrize("package", ["onnx", "onnxscript"])

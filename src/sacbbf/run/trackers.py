@@ -6,12 +6,17 @@ import contextlib
 import os
 import socket
 import time
+from collections.abc import Mapping
 from io import BytesIO, FileIO
 from pathlib import Path
 from typing import Any
 
+from sacbbf.agents.config import flatten
 from sacbbf.envs import games
 from sacbbf.run.records import RECORDS, RunDirectory, read_lines
+from sacbbf.run.settings import RunConfig, from_toml
+
+KEPT = (bool, int, float, str)  # kinds of settings that TensorBoard takes as they are
 
 
 def scalars(kind: str, line: dict[str, Any], game: str | None) -> dict[str, float]:
@@ -27,6 +32,13 @@ def scalars(kind: str, line: dict[str, Any], game: str | None) -> dict[str, floa
     if game in games.GAMES and score is not None:
         kept[f"{group}/human_normalised"] = games.human_normalised(game, score)
     return kept
+
+
+def final_scalars(result: Mapping[str, Any]) -> dict[str, float]:
+    """Return TensorBoard's names and values for a run's result; nothing where it has no score."""
+    values = {name: result.get(name) for name in ("score", "human_normalised")}
+    values |= {name: played["score"] for name, played in result.get("baselines", {}).items()}
+    return {f"final/{name}": float(value) for name, value in values.items() if value is not None}
 
 
 class TensorBoard:
@@ -51,6 +63,19 @@ class TensorBoard:
         values = [Summary.Value(tag=name, simple_value=value) for name, value in found]
         self._put(step=line["step"], summary=Summary(value=values))
 
+    def add_result(self, config: RunConfig, result: Mapping[str, Any]) -> None:
+        """Write the final score, and every setting beside it, as the page HParams shows them."""
+        from tensorboard.compat.proto.summary_pb2 import Summary
+        from torch.utils.tensorboard.summary import hparams
+
+        settings = {name: value if isinstance(value, KEPT) else str(value) for name, value in flatten(config).items()}
+        found = final_scalars(result)
+        step = int(result["steps"])
+        for summary in hparams(settings, found):  # type: ignore[no-untyped-call]
+            self._put(step=step, summary=summary)
+        values = [Summary.Value(tag=name, simple_value=value) for name, value in found.items()]
+        self._put(step=step, summary=Summary(value=values))
+
     def close(self) -> None:
         """Close the event file."""
         if self._file is not None:
@@ -74,11 +99,14 @@ class TensorBoard:
 
 
 def begin_again(run: RunDirectory, game: str | None) -> TensorBoard:
-    """Return a new event file in the place of a run's old ones, with all that its records hold."""
+    """Return a new event file in the place of a run's old ones, with all that its records and its result hold."""
     for old in run.tensorboard.glob("events.out.tfevents.*"):
         old.unlink()
     board = TensorBoard(run.tensorboard, game)
     for kind in RECORDS:
         for line in read_lines(run.record(kind)):
             board.add(kind, line)
+    result = run.read_result()
+    if result is not None and result.get("finished"):
+        board.add_result(from_toml(run.config), result)
     return board

@@ -37,6 +37,7 @@ from sacbbf.run.settings import RunConfig, check_run
 from sacbbf.run.stop import Stop, ending_cleanly
 from sacbbf.run.take_up import identity, take_up
 from sacbbf.run.torch_setup import torch_set_up
+from sacbbf.run.trackers import begin_again
 
 
 def train(
@@ -148,6 +149,9 @@ class _Run:
         title = f"{config.env}: {config.agent}, {config.size}, seed {config.seed}"
         self.lease.publish(self.run.curve, draw_curve(self.run, title, game, result), "curve")
         self.lease.publish(self.run.result, json_bytes(result), "result")
+        if result["finished"]:
+            begin_again(self.run, game).close()  # TensorBoard shows the result too
+            self.lease.check()
         return result
 
     @property

@@ -13,6 +13,7 @@ from sacbbf.run.evaluate_run import evaluate_run
 from sacbbf.run.records import RunDirectory, write_json
 from sacbbf.run.result import score_fields
 from sacbbf.run.settings import RunConfig, to_toml
+from sacbbf.run.trackers import begin_again
 from sacbbf.sweep.copy import copied_run
 from sacbbf.sweep.spec import LEVELS
 
@@ -34,3 +35,4 @@ def evaluate_twin(twin: RunDirectory, config: RunConfig, path: Path, console: Co
         title = f"{config.env}: {config.agent}, {config.size}, seed {config.seed}"
         run.curve.write_bytes(draw_curve(run, title, game, result))
         write_json(run.result, result)
+        begin_again(run, game).close()
