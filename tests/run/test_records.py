@@ -113,8 +113,9 @@ def test_tensorboard_has_the_settings_and_the_final_score(finished_run):
     plugin = events.summary_metadata
     start = HParamsPluginData.FromString(plugin["_hparams_/session_start_info"].plugin_data.content)
     settings = start.session_start_info.hparams
-    assert settings["settings.optimiser.learning_rate"].number_value == 3e-4
+    assert settings["optimiser.learning_rate"].number_value == 3e-4
     assert settings["env"].string_value == "toys/Identity-v0" and settings["seed"].number_value == 0
+    assert not any(name.startswith(("checkpoint.", "threads")) for name in settings)
     experiment = HParamsPluginData.FromString(plugin["_hparams_/experiment"].plugin_data.content).experiment
     assert [metric.name.tag for metric in experiment.metric_infos] == ["final/score"]
     assert "_hparams_/session_end_info" in plugin

@@ -16,7 +16,7 @@ from sacbbf.envs import games
 from sacbbf.run.records import RECORDS, RunDirectory, read_lines
 from sacbbf.run.settings import RunConfig, from_toml
 
-KEPT = (bool, int, float, str)  # kinds of settings that TensorBoard takes as they are
+SILENT = ("checkpoint.", "device", "diagnose_every", "eval.parallel", "horizon.", "log_every", "threads")  # no score's
 
 
 def scalars(kind: str, line: dict[str, Any], game: str | None) -> dict[str, float]:
@@ -32,6 +32,15 @@ def scalars(kind: str, line: dict[str, Any], game: str | None) -> dict[str, floa
     if game in games.GAMES and score is not None:
         kept[f"{group}/human_normalised"] = games.human_normalised(game, score)
     return kept
+
+
+def deciding(config: RunConfig) -> dict[str, bool | int | float | str]:
+    """Return the settings that scores depend on, by the names that flags have."""
+    kept = {name: value for name, value in flatten(config).items() if not name.startswith(SILENT)}
+    return {
+        name.removeprefix("settings."): value if isinstance(value, bool | int | float | str) else str(value)
+        for name, value in kept.items()
+    }
 
 
 def final_scalars(result: Mapping[str, Any]) -> dict[str, float]:
@@ -68,8 +77,7 @@ class TensorBoard:
         from tensorboard.compat.proto.summary_pb2 import Summary
         from torch.utils.tensorboard.summary import hparams
 
-        settings = {name: value if isinstance(value, KEPT) else str(value) for name, value in flatten(config).items()}
-        found = final_scalars(result)
+        settings, found = deciding(config), final_scalars(result)
         step = int(result["steps"])
         for summary in hparams(settings, found):  # type: ignore[no-untyped-call]
             self._put(step=step, summary=summary)
