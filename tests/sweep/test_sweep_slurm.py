@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -14,6 +15,8 @@ from sacbbf.run.stop import Stop
 from sacbbf.sweep.drive import Driver
 from sacbbf.sweep.status import sweep_states
 from sacbbf.sweep.table import LiveTable
+from sacbbf.sweep.workers import Workers, slurm_wishes
+from sacbbf.sweep.workers import make_executor as make_executor_of
 
 submitit = pytest.importorskip("submitit")
 slurm_executor = pytest.importorskip("sacbbf.sweep.slurm_executor")
@@ -81,6 +84,35 @@ def test_where_jobs_are_many_they_take_turns_to_be_looked_at(tmp_path, monkeypat
     over |= {1, 4}
     ended = [cell.seed for _ in range(3) for cell, outcome in executor.ended() if outcome.kind == "finished"]
     assert ended == [1, 4] and sorted(cell.seed for cell, _ in executor._jobs) == [0, 2, 3]
+
+
+STAND_IN = """#!/bin/sh
+[ -f "$1" ] && cp "$1" "$(dirname "$0")/script"
+echo Submitted batch job 7
+"""
+
+
+def test_what_is_asked_of_slurm_stands_in_the_job_s_script(tmp_path, monkeypatch):
+    """With stand-ins for its programs, of which sbatch keeps the script."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("sbatch", "srun", "sacct", "scancel"):
+        (programs / name).write_text(STAND_IN)
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    directory = begun(tmp_path / "sweep", small_spec(1))
+    flags = {
+        "slurm_partition": "gpu", "slurm_account": "lab", "slurm_qos": "long", "slurm_memory": "16G",
+        "slurm_constraint": "a100|h100", "slurm_setup": ("module load cuda/12", "export A=1"),
+    }  # fmt: skip
+    executor = make_executor_of(directory, replace(small_spec(1), device="cpu"), Workers(executor="slurm", **flags), 1)
+    executor.start(small_spec(1).cells()[0])
+    executor.ended()
+    lines = (programs / "script").read_text().splitlines()
+    wanted = {"partition": "gpu", "account": "lab", "qos": "long", "mem": "16G", "constraint": "a100|h100"}
+    assert {f"#SBATCH --{name}={value}" for name, value in wanted.items()} <= {line.replace("'", "") for line in lines}
+    assert lines.index("module load cuda/12") + 1 == lines.index("export A=1")
+    assert slurm_wishes(Workers()) == {}
 
 
 def test_a_job_that_is_preempted_is_queued_again_as_it_is():

@@ -71,6 +71,15 @@ def test_the_time_left_is_that_of_cells_which_are_neither_finished_nor_given_up(
     assert time_left([STATES[0], STATES[3]], SPEC) is None
 
 
+def test_once_cells_have_finished_the_others_take_as_long():
+    """100 of 150 steps and 150 more are ahead, at 3 s a step, one cell at a time."""
+    finished = CellState(cell(0), "finished", STEPS, score=1.0, seconds=3.0 * STEPS)
+    assert time_left([finished, *STATES[1:]], SPEC) == 3.0 * 250
+    assert time_left([finished, STATES[3]], SPEC) == 3.0 * 150  # none is at work: as one worker would
+    two = [finished, STATES[1], CellState(cell(3), "running", 0)]
+    assert time_left(two, SPEC) == 3.0 * 250 / 2
+
+
 def test_the_search_of_blind_play_takes_no_time_off():
     searching = CellState(cell(2, "blind"), "running", 5_000)
     assert time_left([*STATES, searching], SPEC) == time_left(STATES, SPEC)

@@ -36,6 +36,7 @@ class CellState:
     speed: float = 0.0  # steps per second, as last recorded
     score: float | None = None
     why: str = ""  # it failed
+    seconds: float = 0.0  # that it took, evaluation and all, if it is finished
 
 
 def sweep_states(directory: SweepDirectory, cells: Sequence[Cell]) -> list[CellState]:
@@ -63,7 +64,7 @@ def _cell_state(directory: SweepDirectory, cell: Cell) -> CellState:
     at = stamp(run.result)
     end = None if at is None else _end(run, at)
     if end is not None:
-        return CellState(cell, "finished", end[0], score=end[1])
+        return CellState(cell, "finished", end[0], score=end[1], seconds=end[2])
     line = last_line(run.record("speed"))
     step, speed = int(line.get("step", 0)), float(line.get("steps_per_second", 0.0))
     if is_held(run):
@@ -75,12 +76,12 @@ def _cell_state(directory: SweepDirectory, cell: Cell) -> CellState:
 
 
 @lru_cache(maxsize=KEPT)
-def _end(run: RunDirectory, at: Stamp) -> tuple[int, float | None] | None:
-    """Return steps and score of a finished run; None if it is not finished. Read once as long as its stamp stays."""
+def _end(run: RunDirectory, at: Stamp) -> tuple[int, float | None, float] | None:
+    """Return steps, score and seconds of a finished run, read once as long as its stamp stays; None if it is none."""
     result = run.read_result()
     if result is None or not result.get("finished"):
         return None
-    return int(result.get("steps", 0)), result.get("score")
+    return int(result.get("steps", 0)), result.get("score"), float(result.get("wall_seconds", 0.0))
 
 
 def steps_done(states: Iterable[CellState], spec: Spec) -> int:

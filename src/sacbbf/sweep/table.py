@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
@@ -63,11 +63,27 @@ def details(states: Sequence[CellState], spec: Spec) -> list[str]:
 
 
 def time_left(states: Sequence[CellState], spec: Spec) -> float | None:
-    """Return the seconds left at the speed of the cells at work; None if none is or none has a speed yet."""
-    speed = sum(state.speed for state in states if state.state == "running")
+    """Return the seconds left; None if they cannot be known yet.
+
+    Once cells have finished, the others will take as long, evaluation and all, as many at a time as now; before that,
+    the speed of the cells at work tells.
+    """
+    running = [state for state in states if state.state == "running"]
     ahead = [state for state in states if state.state in ("running", "stopped", "waiting")]
-    left = sum(spec.steps_of(state.cell) for state in ahead) - steps_done(ahead, spec)
-    return left / speed if speed else None
+    taken = {state.cell.variant.name: state for state in states if state.seconds and spec.steps_of(state.cell)}
+    if taken:
+        left = sum(_seconds_ahead(state, taken, spec) for state in ahead)
+        return left / max(1, len(running))
+    speed = sum(state.speed for state in running)
+    steps = sum(spec.steps_of(state.cell) for state in ahead) - steps_done(ahead, spec)
+    return steps / speed if speed else None
+
+
+def _seconds_ahead(state: CellState, taken: Mapping[str, CellState], spec: Spec) -> float:
+    """Return what a cell will still take, by a finished one of its variant, else by one of another."""
+    like = taken.get(state.cell.variant.name) or next(iter(taken.values()))
+    steps = spec.steps_of(state.cell)
+    return like.seconds / spec.steps_of(like.cell) * max(0, steps - state.step)
 
 
 def duration(seconds: float) -> str:
@@ -77,7 +93,7 @@ def duration(seconds: float) -> str:
         return "less than a minute"
     days, hours, minutes = minutes // 1440, minutes // 60 % 24, minutes % 60
     parts = [(days, "d"), (hours, "h"), (minutes if not days else 0, "min")]
-    return " ".join(f"{count} {unit}" for count, unit in parts if count)
+    return " ".join(f"{count:,} {unit}" for count, unit in parts if count)
 
 
 class LiveTable:
