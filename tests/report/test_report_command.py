@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
 import subprocess
 import sys
 
 import pytest
 from made_runs import random_rows, write_csv
+from rich.console import Console
 
 from sacbbf.cli import run
 from sacbbf.envs import games
+from sacbbf.report.aggregate import Sampling
+from sacbbf.report.contents import build
+from sacbbf.report.scores import read_scores
+from sacbbf.run.display import Display
 
 FEW = ["--reps", "100"]
 
@@ -159,3 +165,10 @@ def test_other_commands_load_neither_rliable_nor_pandas():
     )
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "[]"
+
+
+def test_a_terminal_sees_how_far_the_work_is(sweep, tmp_path):
+    shown = io.StringIO()
+    with Display(Console(file=shown, force_terminal=True, width=100), None) as display:
+        build(read_scores([sweep], display=display), Sampling(100), display=display)
+    assert "reading" in shown.getvalue() and "computing intervals" in shown.getvalue()

@@ -173,3 +173,18 @@ def test_names_are_text_and_never_markup(browser, tmp_path):
     view = open_page(browser, out)
     assert view.messages == [] and view.page.locator("img").count() == 0
     assert "<img src=x" in view.page.locator("h1").text_content()
+
+
+def test_without_a_human_score_cards_are_titled_by_environment(browser, tmp_path):
+    """And the last column of the raw scores is named by its formula."""
+    for agent, score in (("sac-bbf", 30.0), ("bbf", 20.0)):
+        for seed in range(2):
+            config = make_config("CartPole-v1", seed, agent=agent, size="tiny")
+            write_run(tmp_path / f"{agent}{seed}", config, score + seed)
+    assert run(["report", str(tmp_path), "--html", str(tmp_path / "page.html"), "--reps", "100"]) == 0
+    page = open_page(browser, tmp_path / "page.html").page
+    assert page.locator(".card .card-name").all_text_contents() == ["CartPole-v1"]
+    assert page.locator(".card .card-value").all_text_contents() == ["30.5"]
+    assert page.locator(".card .card-detail").all_text_contents() == ["mean score of sac-bbf tiny, 2 runs"]
+    headings = page.locator("#raw thead").first.locator("th").all_text_contents()
+    assert headings[-1] == "(score - random) / (blind - random)"

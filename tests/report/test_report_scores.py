@@ -13,7 +13,7 @@ from made_runs import make_config, random_rows, write_csv, write_run
 from sacbbf.commands.train import TrainArgs, preset_defaults, run_config
 from sacbbf.envs.make import EnvSettings
 from sacbbf.errors import UsageError
-from sacbbf.report.grouping import changes, command, group_names
+from sacbbf.report.grouping import changes, command, group_names, shared_words
 from sacbbf.report.scores import read_scores
 from sacbbf.run.settings import EvalConfig
 
@@ -102,6 +102,28 @@ def test_many_changes_are_counted_unless_that_would_pool_agents():
     (alone,) = group_names([config(64)])
     assert alone.endswith(", 1 more)")
     assert len(set(group_names([config(64), config(32)]))) == 2
+
+
+def test_names_leave_out_what_all_agents_share():
+    shared = {"size": "tiny", "steps": 300}
+    configs = [
+        make_config("CartPole-v1", **shared),
+        make_config("CartPole-v1", agent="bbf", **shared),
+        make_config("CartPole-v1", agent="bbf", changes={"network": {"hidden_dim": 64}}, **shared),
+        make_config("CartPole-v1", agent="random", **shared),
+    ]
+    assert group_names(configs) == ["sac-bbf tiny", "bbf tiny", "bbf tiny (network.hidden_dim=64)", "random"]
+    assert shared_words(configs).endswith("and names leave out: steps=300.")
+    assert group_names(configs[:1]) == ["sac-bbf tiny (steps=300)"] and shared_words(configs[:1]) == ""
+    other = make_config("CartPole-v1", agent="spr", size="tiny", steps=400)
+    assert group_names([configs[0], other]) == ["sac-bbf tiny (steps=300)", "spr tiny (steps=400)"]
+
+
+def test_the_notes_name_what_all_agents_share(tmp_path):
+    for agent in ("sac-bbf", "bbf"):
+        write_run(tmp_path / agent, make_config("CartPole-v1", agent=agent, size="tiny", steps=300), 5.0)
+    (note,) = read_scores([tmp_path]).notes
+    assert "steps=300" in note
 
 
 def test_baselines_are_the_same_at_every_size():

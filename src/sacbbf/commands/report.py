@@ -22,6 +22,7 @@ from sacbbf.report.plots import write_plots
 from sacbbf.report.scores import read_scores
 from sacbbf.report.table import table
 from sacbbf.report.terminal import show
+from sacbbf.run.display import Display
 
 WRITERS: dict[str, Callable[[Report], str]] = {"html": page, "markdown": markdown, "csv": table, "latex": latex}
 
@@ -81,8 +82,11 @@ def make_report(args: ReportArgs) -> Report:
     sampling = Sampling(args.reps, args.seed)
     if args.published:
         return build_published(sampling)
-    found = read_scores(args.paths, skip_bad=args.skip_bad, unfinished=args.unfinished, labels=args.agent_name)
-    return build(found, sampling)
+    with Display(Console(stderr=True), None) as display:
+        found = read_scores(
+            args.paths, skip_bad=args.skip_bad, unfinished=args.unfinished, labels=args.agent_name, display=display
+        )
+        return build(found, sampling, display=display)
 
 
 def check(args: ReportArgs) -> None:

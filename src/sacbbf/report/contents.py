@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sacbbf.envs import games
@@ -27,6 +27,7 @@ from sacbbf.report.pooled import Pooled, pooled
 from sacbbf.report.published import baselines, printed_aggregates, published_agents
 from sacbbf.report.raw import RawTable, raw_tables
 from sacbbf.report.scores import Agent, Found
+from sacbbf.run.display import Display, silent
 
 CURVE_REPS = 2_000  # bootstrap samples of curves and profiles, at most: hundreds of intervals, read by eye
 
@@ -118,7 +119,9 @@ class Report:
         return own | {name: first + number for number, name in enumerate(published)}
 
 
-def build(found: Found, sampling: Sampling, compared: Collection[str] | None = None) -> Report:
+def build(
+    found: Found, sampling: Sampling, compared: Collection[str] | None = None, display: Display | None = None
+) -> Report:
     """Compute the report of what was read, beside everything that is published.
 
     `compared`: of environments without published scores, only these agents are put side by side with the others.
@@ -130,16 +133,27 @@ def build(found: Found, sampling: Sampling, compared: Collection[str] | None = N
     covered = tuple(game for game in games.GAMES if any(game in agent.scores for agent in own))
     references = (*baselines(), *published_agents()) if covered else ()
     quick = replace(sampling, reps=min(sampling.reps, CURVE_REPS))
+    display = display or silent()
+    sets = _game_sets(own)
+    display.begin("computing intervals", sum(len(_pairs(chosen, own, references)) for chosen in sets) + len(own) + 2)
+    comparisons = tuple(compare(chosen, own, references, sampling, display.advance) for chosen in sets)
     raw = raw_tables(own, sampling)
+    display.advance("raw scores")
+    together = pooled(own, raw, sampling, compared)
+    display.advance("environments together")
+    curves: list[Curve] = []
+    for agent in own:
+        curves += learning_curves(agent, quick)
+        display.advance("learning curves")
     return Report(
         title=f"Report on {len(own)} agents" if len(own) > 1 else f"Report on {own[0].name}",
         agents=own,
         references=references,
-        comparisons=tuple(compare(chosen, own, references, sampling) for chosen in _game_sets(own)),
+        comparisons=comparisons,
         table=game_table(covered, own, references, sampling),
         raw=raw,
-        pooled=pooled(own, raw, sampling, compared),
-        curves=tuple(curve for agent in own for curve in learning_curves(agent, quick)),
+        pooled=together,
+        curves=tuple(curves),
         notes=(*found.notes, *(note for agent in own for note in agent_notes(agent))),
         left_out=found.left_out,
         sampling=sampling,
@@ -184,24 +198,37 @@ def _has_runs(agent: Agent) -> bool:
     return not agent.means_only and agent not in baselines()
 
 
+def _present(among: tuple[str, ...], agents: Iterable[Agent]) -> list[Agent]:
+    """Return the agents that have scores for all of these games."""
+    return [agent for agent in agents if set(among) <= set(agent.scores)]
+
+
+def _pairs(among: tuple[str, ...], own: Sequence[Agent], references: Sequence[Agent]) -> list[tuple[str, str]]:
+    """Return the names of every two agents with runs that are put side by side: one's own, and they beside others."""
+    names = [agent.name for agent in _present(among, (*own, *references)) if _has_runs(agent)]
+    first = [agent.name for agent in own if agent.name in names] or names
+    others = [name for name in names if name not in first]
+    pairs = [*itertools.combinations(first, 2), *itertools.product(first, others)]
+    return pairs if own else [(later, earlier) for earlier, later in pairs]  # the newest published over those before
+
+
 def compare(
-    among: tuple[str, ...], own: Sequence[Agent], references: Sequence[Agent], sampling: Sampling
+    among: tuple[str, ...],
+    own: Sequence[Agent],
+    references: Sequence[Agent],
+    sampling: Sampling,
+    on_pair: Callable[[str], object] = lambda words: None,
 ) -> Comparison:
     """Compare the agents that have scores for all of these games."""
-    agents = [agent for agent in (*own, *references) if set(among) <= set(agent.scores)]
+    agents = _present(among, (*own, *references))
     scores = {agent.name: normalised(agent, among) for agent in agents if _has_runs(agent)}
     quick = replace(sampling, reps=min(sampling.reps, CURVE_REPS))
-    first = [agent.name for agent in own if agent.name in scores] or list(scores)
-    others = [name for name in scores if name not in first]
-    pairs = [*itertools.combinations(first, 2), *itertools.product(first, others)]
-    if not own:
-        pairs = [(later, earlier) for earlier, later in pairs]  # the newest published agent over those before it
     curves = (efficiency_curve(agent, among, quick) for agent in agents)
     return Comparison(
         games=among,
         rows=tuple(Row(agent, _metrics(agent, among, sampling)) for agent in (*own, *references) if agent in agents),
         profiles={name: tuple(estimate(profile, found, sampling=quick)) for name, found in scores.items()},
-        improvements=improvements(scores, pairs, sampling),
+        improvements=improvements(scores, _pairs(among, own, references), sampling, on_pair),
         efficiency=tuple(curve for curve in curves if curve),
         notes=tuple(comparison_notes(among, agents, (*own, *references), scores)),
     )

@@ -67,9 +67,32 @@ def changes(config: RunConfig) -> dict[str, Any]:
     return {name.removeprefix("settings."): value for name, value in kept.items()}
 
 
+def shared_changes(configs: Sequence[RunConfig]) -> dict[str, Any]:
+    """Return the changes that the learners of several agents have in common; nothing where there is but one agent.
+
+    They tell no agent from another, so names leave them out.
+    """
+    found = [changes(config) for config in configs if config.agent not in BASELINES]
+    several = {(_title(config), repr(changes(config))) for config in configs if config.agent not in BASELINES}
+    if len(several) < 2:
+        return {}
+    first, *others = found
+    return {name: value for name, value in first.items() if all((name, value) in one.items() for one in others)}
+
+
+def shared_words(configs: Sequence[RunConfig]) -> str:
+    """Return in words what `shared_changes` names; empty if there is nothing."""
+    shared = ", ".join(f"{name}={_shown(value)}" for name, value in shared_changes(configs).items())
+    return f"Settings that all agents with run directories share, and names leave out: {shared}." if shared else ""
+
+
 def group_names(configs: Sequence[RunConfig]) -> list[str]:
     """Return the name of each run's agent; the paper's size goes without saying, and few changes are spelled out."""
-    found = [(_title(config), changes(config)) for config in configs]
+    shared = shared_changes(configs)
+    found = [
+        (_title(config), {name: value for name, value in changes(config).items() if name not in shared})
+        for config in configs
+    ]
     short = [_name(title, changed, NAMED) for title, changed in found]
     meanings: dict[str, set[str]] = {}
     for name, (title, changed) in zip(short, found, strict=True):

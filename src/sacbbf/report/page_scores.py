@@ -35,10 +35,8 @@ def cards(report: Report) -> str:
     if not found:
         for table in report.raw:
             best = next(row for row in table.rows if row.best)
-            detail = f"{table.environment}, {best.runs} run{'s' * (best.runs > 1)}"
-            found.append(
-                _card_html(best.agent, score(best.score.value), score_span(best.score), f"mean score, {detail}")
-            )
+            detail = f"mean score of {best.agent}, {best.runs} run{'s' * (best.runs > 1)}"
+            found.append(_card_html(table.environment, score(best.score.value), score_span(best.score), detail))
     return m.tag("div", m.join(found[:MOST_CARDS]), class_="cards") if found else ""
 
 
@@ -232,11 +230,10 @@ def raw_section(report: Report) -> m.Section | None:
             rows.append([m.name(table.environment), f"{m.text(name)} play", score(played.score), interval, runs, "-"])
     words = (
         "No human score is known here, so scores are raw: the mean over runs with its 95% bootstrap interval. Random "
-        "and blind play are those that the runs measured, with normal intervals over episodes. The gain is (score - "
-        "random) / (blind - random): how many times further above random play than the best blind play; only where "
-        "blind play is clearly above random play."
+        "and blind play are those that the runs measured, with normal intervals over episodes. In the last column "
+        "random play is 0 and the best blind play 1; it is given only where blind play is clearly above random play."
     )
-    headings = ["Environment", "Agent", "Mean score", "95% interval", "Runs", "Gain over blind play"]
+    headings = ["Environment", "Agent", "Mean score", "95% interval", "Runs", "(score - random) / (blind - random)"]
     return m.section(
         "raw", "Raw scores", "Environments without a human score", m.tag("p", words),
         m.table("Raw scores by environment", headings, rows, "numbers two-names"), *_pooled_tables(report),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,13 +21,18 @@ class Improvement:
 
 
 def improvements(
-    scores: Mapping[str, Matrix], pairs: Iterable[tuple[str, str]], sampling: Sampling
+    scores: Mapping[str, Matrix],
+    pairs: Iterable[tuple[str, str]],
+    sampling: Sampling,
+    on_pair: Callable[[str], object] = lambda words: None,
 ) -> tuple[Improvement, ...]:
     """Compare pairs of agents by name; their scores are runs x games, over the same games."""
-    return tuple(
-        Improvement(first, second, *estimate(_both, scores[first], scores[second], sampling=sampling))
-        for first, second in pairs
-    )
+    found = []
+    for first, second in pairs:
+        both = estimate(_both, scores[first], scores[second], sampling=sampling)
+        found.append(Improvement(first, second, *both))
+        on_pair(f"{first} and {second}")
+    return tuple(found)
 
 
 def _both(first: Matrix, second: Matrix) -> Values:

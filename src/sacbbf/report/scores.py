@@ -13,8 +13,9 @@ from pathlib import Path
 
 from sacbbf.envs import games
 from sacbbf.errors import UsageError
-from sacbbf.report.grouping import group_names
+from sacbbf.report.grouping import group_names, shared_words
 from sacbbf.report.run_scores import Baselines, RunScore, read_run, sweep_notes
+from sacbbf.run.display import Display, silent
 from sacbbf.run.records import find_runs
 
 COLUMNS = ("agent", "game", "seed", "score")
@@ -75,6 +76,7 @@ class _Reading:
     """Entries and runs so far, and the faults met on the way."""
 
     skip_bad: bool
+    display: Display
     entries: list[_Entry] = field(default_factory=list)
     runs: list[RunScore] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
@@ -92,10 +94,15 @@ class _Reading:
 
 
 def read_scores(
-    paths: Sequence[Path], *, skip_bad: bool = False, unfinished: bool = False, labels: Sequence[str] = ()
+    paths: Sequence[Path],
+    *,
+    skip_bad: bool = False,
+    unfinished: bool = False,
+    labels: Sequence[str] = (),
+    display: Display | None = None,
 ) -> Found:
     """Read run directories, directories of them, and CSV files; `labels` rename agents, as OLD=NEW or NEW."""
-    reading = _Reading(skip_bad)
+    reading = _Reading(skip_bad, display or silent())
     seen: set[Path] = set()
     for path in paths:
         if path.is_dir():
@@ -104,7 +111,10 @@ def read_scores(
             _read_csv(path, reading)
         else:
             raise UsageError(f"{path}: no such file or directory")
-    for run, name in zip(reading.runs, group_names([run.config for run in reading.runs]), strict=True):
+    configs = [run.config for run in reading.runs]
+    if words := shared_words(configs):
+        reading.notes.append(words)
+    for run, name in zip(reading.runs, group_names(configs), strict=True):
         environment = games.find_game(run.config.env) or run.config.env
         origin = str(run.directory.path)
         reading.entries.append(
@@ -129,7 +139,9 @@ def _read_directory(path: Path, unfinished: bool, seen: set[Path], reading: _Rea
         empty = not any(path.iterdir())
         what = "is empty" if empty else "holds no run, at any depth"
         reading.faults.append(f"{path} {what}: a run directory has config.toml and result.json")
+    reading.display.begin(f"reading {path}", len(runs))
     for directory in runs:
+        reading.display.advance()
         if directory.resolve() in seen:  # given twice, or inside another path
             continue
         seen.add(directory.resolve())

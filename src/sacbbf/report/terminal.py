@@ -85,7 +85,7 @@ def _raw(report: Report, console: Console) -> None:
             runs = f"measured in {played.runs}"
             cells = [f"{name} play", score(played.score), score_span(played.estimate), runs, "-"]
             rows.append([table.environment, *cells])
-    head = ["environment", "agent", "mean score", "95% interval", "runs", "gain over blind play"]
+    head = ["environment", "agent", "mean score", "95% interval", "runs", "(score - random) / (blind - random)"]
     console.print(_table("raw scores: no human score is known", head, rows))
 
 

@@ -83,6 +83,11 @@ def bar_width(console: Console) -> int:
     return BAR if console.width >= WIDE else SHORT_BAR
 
 
+def silent() -> Display:
+    """Return a display that shows nothing."""
+    return Display(Console(quiet=True), None)
+
+
 class Display:
     """Shows how a run is going: steps, time left, recent and best score, speed."""
 
