@@ -12,9 +12,13 @@ class Evaluation:
     """Scores of whole episodes, never clipped."""
 
     mean: float
+    """Mean of the scores."""
     standard_error: float
-    interval: tuple[float, float]  # normal 95% interval of the mean
-    scores: tuple[float, ...]  # of each episode
+    """Standard error of the mean; 0 for a single episode."""
+    interval: tuple[float, float]
+    """Normal 95% interval of the mean: low, high."""
+    scores: tuple[float, ...]
+    """The score of each episode, in the order of their seeds."""
 
     @classmethod
     def of(cls, scores: tuple[float, ...]) -> Evaluation:
