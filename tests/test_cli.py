@@ -81,6 +81,15 @@ def test_what_only_reads_runs_does_not_import_pytorch(finished_run, tmp_path):
     assert in_another_process(body).splitlines()[-1] == "False"
 
 
+def test_on_a_terminal_no_word_of_a_refusal_is_broken(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    assert run(["evaluate", "no-such-directory-at-all"]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) > 1 and all(len(line) <= 40 for line in lines)
+    assert "no-such-directory-at-all" in " ".join(lines).split()
+
+
 def test_verify_prints_a_table_and_succeeds(capsys):
     assert run(["verify", "--case", "drq_eps"]) == 0
     text = capsys.readouterr().out

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
 
 from sacbbf import __version__
@@ -46,6 +48,15 @@ def usage() -> str:
     )
 
 
+def complain(text: str) -> None:
+    """Print what went wrong; on a terminal no word is broken at the end of a line."""
+    if sys.stderr.isatty():
+        width = shutil.get_terminal_size().columns
+        wrap = textwrap.TextWrapper(width, break_long_words=False, break_on_hyphens=False)
+        text = "\n".join(map(wrap.fill, text.splitlines()))
+    print(text, file=sys.stderr)
+
+
 def run(argv: Sequence[str]) -> int:
     """Run the command line with these arguments; returns the exit code."""
     if not argv or argv[0] in ("-h", "--help", "help"):
@@ -55,7 +66,7 @@ def run(argv: Sequence[str]) -> int:
         print(f"sacbbf {__version__}")
         return 0
     if argv[0] not in COMMANDS:
-        print(f"sacbbf: no command {argv[0]!r}; it is one of {', '.join(COMMANDS)}", file=sys.stderr)
+        complain(f"sacbbf: no command {argv[0]!r}; it is one of {', '.join(COMMANDS)}")
         return 2
     try:
         prefer_huge_pages()
@@ -63,14 +74,14 @@ def run(argv: Sequence[str]) -> int:
         module = importlib.import_module(f"sacbbf.commands.{argv[0]}")
         return int(module.main(argv[1:]))
     except UsageError as error:
-        print(f"sacbbf {argv[0]}: {error}", file=sys.stderr)
+        complain(f"sacbbf {argv[0]}: {error}")
         return 2
     except RunFailed as error:
-        print(f"sacbbf {argv[0]}: {error}", file=sys.stderr)
+        complain(f"sacbbf {argv[0]}: {error}")
         return 1
     except OSError as error:  # a full disk, a directory that may not be written to
         place = f"{error.filename}: " if error.filename else ""
-        print(f"sacbbf {argv[0]}: {place}{error.strerror or error}", file=sys.stderr)
+        complain(f"sacbbf {argv[0]}: {place}{error.strerror or error}")
         return 1
     except KeyboardInterrupt:
         print(f"sacbbf {argv[0]}: interrupted", file=sys.stderr)

@@ -184,5 +184,6 @@ def print_estimate(spec: Spec, args: Workers, quiet: bool) -> None:
     """Print every cell with its updates, and what all of them cost."""
     with Display(Console(stderr=True, quiet=quiet), None) as display:
         lines = estimate_lines(spec, cells_at_a_time(spec, args), display, anew=args.measure)
+    console = Console(soft_wrap=not Console().is_terminal)
     for line in filter(None, [spec.note, *lines]):
-        Console(soft_wrap=True).print(line, markup=False, highlight=False)
+        console.print(line, markup=False, highlight=False)
