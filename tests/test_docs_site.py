@@ -96,3 +96,22 @@ def test_links_within_the_site_lead_somewhere(pages, built):
                 assert unquote(parts.fragment) in pages[target].names, (path, link)
             seen += 1
     assert seen > 100
+
+
+def test_pages_lead_on_and_their_contents_repeat_nothing(built, pages):
+    """Every page but the last of the way has a next one, and no entry of its contents repeats another or its title."""
+    for path in pages:
+        text = path.read_text()
+        if path.name == "404.html" or path.parent.parent.name == "results":  # tables behind a page, not on the way
+            continue
+        assert "md-footer__link" in text and text.count('name="__palette"') == 2, path
+        contents = re.search(r'<nav class="md-nav md-nav--secondary".*?</nav>\s*</div>', text, re.DOTALL)
+        entries = re.findall(r'md-ellipsis">\s*(.*?)\s*</span>', contents.group(0), re.DOTALL) if contents else []
+        title = re.search(r"<h1[^>]*>(.*?)(?:<a|</h1>)", text, re.DOTALL).group(1).strip()
+        assert title not in entries and len(set(entries)) == len(entries), path
+
+
+def test_fields_of_an_evaluation_are_explained(built):
+    text = (built[0] / "api" / "index.html").read_text()
+    for name in ("mean", "standard_error", "interval", "scores"):
+        assert f'id="sacbbf.api.evaluation.Evaluation.{name}"' in text
