@@ -11,7 +11,6 @@ import pytest
 import zoo  # noqa: F401 - registers environments
 from sacbbf.agents.config import flatten
 from sacbbf.cli import run
-from sacbbf.commands.train import preset_defaults
 from sacbbf.envs.make import EnvSettings
 from sacbbf.networks.encoders import ENCODERS
 from sacbbf.report.grouping import changes, command
@@ -114,8 +113,10 @@ def test_pictures_are_resized_with_a_word(capsys):
     assert run(["train", "zoo/Screen-v0", *loud]) == 0
     assert "pictures of 100x90 are resized to 84x84 (--resize 0 keeps their size)" in capsys.readouterr().out
     assert flatten(config())["environment.resize"] == 84
-    assert preset_defaults(["zoo/Screen-v0", "--resize", "0"])[1] == ""
-    assert "60x60" in preset_defaults(["zoo/Screen-v0", "--environment.resize", "60"])[1]
+    assert run(["train", "zoo/Screen-v0", *loud, "--resize", "0", "--out", "whole"]) == 0
+    assert "resized" not in capsys.readouterr().out
+    assert run(["train", "zoo/Screen-v0", *loud, "--environment.resize", "60", "--out", "small"]) == 0
+    assert "60x60" in capsys.readouterr().out
 
 
 def test_a_sweep_takes_them_as_settings():

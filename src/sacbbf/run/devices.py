@@ -15,22 +15,29 @@ from sacbbf.errors import UsageError
 def resolve_device(device: str) -> str:
     """Return the device meant by `device`; `auto` is CUDA where there is one, else the CPU."""
     if device == "auto":
-        return "cuda" if gpu_count() else "cpu"
+        return "cuda" if has_cuda() else "cpu"
     kind = device.split(":")[0]
     if kind not in ("cpu", "cuda", "mps"):
         raise UsageError(f"device = {device!r}: must be auto, cpu, cuda, cuda:N or mps")
-    if kind == "cuda" and not gpu_count():
+    if kind == "cuda" and not has_cuda():
         raise UsageError(f"device = {device!r}: PyTorch sees no CUDA device here; use cpu")
     if kind == "mps" and not _has_metal():
         raise UsageError(f"device = {device!r}: PyTorch sees no Metal device here; use cpu")
     return device
 
 
+def has_cuda() -> bool:
+    """Whether PyTorch can compute on a CUDA device here."""
+    import torch
+
+    return torch.cuda.is_available()
+
+
 def gpu_count() -> int:
     """Return how many CUDA devices PyTorch sees."""
     import torch
 
-    return torch.cuda.device_count() if torch.cuda.is_available() else 0
+    return torch.cuda.device_count()
 
 
 def _has_metal() -> bool:

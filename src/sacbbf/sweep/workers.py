@@ -11,7 +11,7 @@ import tyro
 
 from sacbbf.agents.presets import SIZES, SizeName
 from sacbbf.errors import UsageError
-from sacbbf.run.devices import gpu_count, resolve_device
+from sacbbf.run.devices import gpu_count, has_cuda, resolve_device
 from sacbbf.sweep.directory import SweepDirectory
 from sacbbf.sweep.executor import Executor, LocalExecutor
 from sacbbf.sweep.spec import Spec
@@ -120,7 +120,7 @@ def gpu_names(device: str) -> list[str]:
 
 
 def _on_gpu(device: str) -> bool:
-    return device.startswith("cuda") or (device == "auto" and gpu_count() > 0)
+    return device.startswith("cuda") or (device == "auto" and has_cuda())
 
 
 def _cores() -> int:
