@@ -189,7 +189,7 @@ def test_how_a_table_is_computed_can_be_set_and_what_cannot(capsys):
 
 def test_a_scaled_table_is_run_and_its_report_says_so(tmp_path, capsys, monkeypatch):
     build, built = report.build, []
-    monkeypatch.setattr(report, "build", lambda *args: built.append(build(*args)) or built[-1])
+    monkeypatch.setattr(report, "build", lambda *args, **how: built.append(build(*args, **how)) or built[-1])
     words = ["--scale", "minatar", "--games", "CartPole-v1", "--seeds", "1", "--steps", "150", "--device", "cpu"]
     out = tmp_path / "table"
     assert run(["reproduce", "variance-reduction", "--out", str(out), "--agents", "SAC-BBF", *words]) == 0

@@ -76,6 +76,7 @@ def test_once_cells_have_finished_the_others_take_as_long():
     finished = CellState(cell(0), "finished", STEPS, score=1.0, seconds=3.0 * STEPS)
     assert time_left([finished, *STATES[1:]], SPEC) == 3.0 * 250
     assert time_left([finished, STATES[3]], SPEC) == 3.0 * 150  # none is at work: as one worker would
+    assert time_left([finished], SPEC) is None
     two = [finished, STATES[1], CellState(cell(3), "running", 0)]
     assert time_left(two, SPEC) == 3.0 * 250 / 2
 

@@ -29,7 +29,7 @@ from sacbbf.sweep.spec import (
     parse_variants,
 )
 from sacbbf.sweep.status import sweep_states
-from sacbbf.sweep.table import LiveTable, details, duration, overview, time_left
+from sacbbf.sweep.table import LiveTable, details, left_words, overview, time_left
 from sacbbf.sweep.twins import twins_last
 from sacbbf.sweep.workers import Workers, cells_at_a_time, check_workers, device_of, make_executor, threads_of
 
@@ -175,7 +175,7 @@ def print_status(directory: SweepDirectory, console: Console) -> None:
         console.print(line, markup=False, highlight=False)
     left = time_left(states, spec)
     if left is not None:
-        console.print(f"about {duration(left)} left", highlight=False)
+        console.print(left_words(left), highlight=False)
     if all(state.state == "finished" for state in states):
         console.print(f"all {len(states)} cells are finished: sacbbf report {directory.path}", highlight=False)
 

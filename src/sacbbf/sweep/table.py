@@ -71,7 +71,7 @@ def time_left(states: Sequence[CellState], spec: Spec) -> float | None:
     running = [state for state in states if state.state == "running"]
     ahead = [state for state in states if state.state in ("running", "stopped", "waiting")]
     taken = {state.cell.variant.name: state for state in states if state.seconds and spec.steps_of(state.cell)}
-    if taken:
+    if taken and ahead:
         left = sum(_seconds_ahead(state, taken, spec) for state in ahead)
         return left / max(1, len(running))
     speed = sum(state.speed for state in running)
@@ -94,6 +94,11 @@ def duration(seconds: float) -> str:
     days, hours, minutes = minutes // 1440, minutes // 60 % 24, minutes % 60
     parts = [(days, "d"), (hours, "h"), (minutes if not days else 0, "min")]
     return " ".join(f"{count:,} {unit}" for count, unit in parts if count)
+
+
+def left_words(seconds: float) -> str:
+    """Return the time left in words."""
+    return f"{'about ' if seconds >= 60 else ''}{duration(seconds)} left"
 
 
 class LiveTable:
@@ -173,7 +178,7 @@ class LiveTable:
         states = list(self.states.values())
         left = time_left(states, self.spec)
         total = sum(self.spec.steps_of(state.cell) for state in states)
-        words = "time left unknown" if left is None else f"about {duration(left)} left"
+        words = "time left unknown" if left is None else left_words(left)
         at_work = sum(state.state == "running" for state in states)
         return f"{steps_done(states, self.spec):,}/{total:,} steps, {at_work} at work, {words}"
 
