@@ -201,6 +201,8 @@ def test_tensorboard_shows_what_the_records_say(copied):
         for line in read_lines(RunDirectory(copied).record(kind)):
             for tag, value in scalars(kind, line, None).items():
                 want.setdefault(tag, []).append((line["step"], pytest.approx(value, rel=1e-6)))
+    result = RunDirectory(copied).read_result()
+    want["final/score"] = [(result["steps"], pytest.approx(result["score"]))]
     assert read_events(copied / "tensorboard") == want
 
 
