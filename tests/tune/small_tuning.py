@@ -7,7 +7,7 @@ import math
 from dataclasses import replace
 
 from sacbbf.run.records import RunDirectory
-from sacbbf.sweep.work import Outcome
+from sacbbf.sweep.outcome import Outcome
 from sacbbf.tune.budget import Budget, Clock
 from sacbbf.tune.search import Search
 from sacbbf.tune.space import Choice, Range, default_of

@@ -15,10 +15,10 @@ import tyro
 from rich.console import Console
 
 from sacbbf.agents.presets import BASELINES, SIZES, SizeName
+from sacbbf.commands.parsing import parse
 from sacbbf.envs import games
 from sacbbf.errors import UsageError
 from sacbbf.run.settings import Value
-from sacbbf.sweep.spec import check as check_sweep
 from sacbbf.sweep.spec import fitting_size, parse_settings
 from sacbbf.sweep.workers import Workers, check_workers, device_of, gpu_names
 from sacbbf.tune.budget import Budget, Clock, check_hours, measured_pace, planned_steps
@@ -30,6 +30,11 @@ if TYPE_CHECKING:
 
 APART = ("size", "steps")  # settings that have options of their own
 
+EXAMPLES = """\
+  sacbbf tune CartPole-v1 --trials 12 --hours 0.3
+  sacbbf tune CartPole-v1 --hours 0.3 --space schedule.n_end=1:5
+"""
+
 
 @dataclass(frozen=True)
 class TuneArgs:
@@ -39,8 +44,6 @@ class TuneArgs:
     the median is pruned. Trials end with --trials or --hours, whichever comes first; the final comparison is within the
     hours. Stopped or killed, the same command goes on, with more trials or hours too. The result is best.toml, for
     `sacbbf train --config`, and a page, tuning.html, in the tuning's directory.
-
-    Example: sacbbf tune CartPole-v1 --trials 12 --hours 0.3 --space schedule.n_end=1:5
     """
 
     env: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV")]
@@ -88,7 +91,7 @@ class TuneArgs:
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; returns the exit code."""
-    args = tyro.cli(TuneArgs, args=argv, prog="sacbbf tune")
+    args = parse(TuneArgs, argv, "tune", EXAMPLES)
     workers = check(args)
     from sacbbf.tune.carry_out import Limits, Tuner  # needs Optuna, which --help and refusals do not
 
@@ -145,6 +148,8 @@ def settle(args: TuneArgs, workers: Workers, console: Console) -> tuple[TuningDi
     there = directory.read()
     steps = args.steps or (SIZES[size].steps if there is None else there.steps)
     tuning = described(args, env, size, steps, fixed, workers.device)
+    from sacbbf.sweep.check import check as check_sweep
+
     check_sweep(tuning.search([tuning.variant(0, {})]), here)
     if there is None and args.hours is not None:
         tuning = fitted(args, tuning, args.hours, workers.workers or 1, Clock(directory.clock))

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from sacbbf.agents.presets import SIZES
 from sacbbf.errors import UsageError
+from sacbbf.run.devices import resolve_device
 from sacbbf.run.records import RunDirectory, read_lines, write_json
-from sacbbf.run.settings import Settings, resolve_device
+from sacbbf.run.settings import Settings
 from sacbbf.sweep.estimate import Estimator
-from sacbbf.sweep.spec import updates_of
 from sacbbf.tune.tuning import Tuning
 
 MARGIN = 1.25  # on what is expected of a run's time
@@ -99,7 +99,7 @@ class Budget:
         """Return the seconds that a run is expected to take, with a margin."""
         pace = self.training / self.updates if self.updates else self.planned
         aside = self.aside / self.runs if self.runs else ASIDE
-        return MARGIN * (aside + pace * updates_of(self.tuning.configuration(settings)))
+        return MARGIN * (aside + pace * self.tuning.configuration(settings).updates)
 
     def comparison_seconds(self, best: Settings) -> float:
         """Return the seconds that the final comparison takes if these settings are the best."""
@@ -132,7 +132,7 @@ def measured_pace(tuning: Tuning) -> float:
     except UsageError:  # only other nodes have it
         device = resolve_device("auto")
     spec = replace(tuning.search([tuning.variant(0, {})]), device=device)
-    costs = [Estimator(spec).cost(spec.cells()[0]) for _ in range(LOOKS)]
+    costs = [Estimator(spec, anew=True).cost(spec.cells()[0]) for _ in range(LOOKS)]
     return statistics.median(cost.seconds for cost in costs) / max(1, costs[0].updates)
 
 
@@ -147,7 +147,7 @@ def planned_steps(tuning: Tuning, trials: int | None, hours: float, workers: int
     full, config = SIZES[tuning.size].steps, tuning.configuration({})
     own = config.settings.schedule.replay_ratio
     ratios = next((list(map(int, axis.ends)) for axis in tuning.space if axis.name == RATIO), [own])
-    per_step = MARGIN * statistics.fmean(ratios) / own * pace * updates_of(config) / full
+    per_step = MARGIN * statistics.fmean(ratios) / own * pace * config.updates / full
     return min(full, max(LEAST_STEPS, int(each / per_step / 100) * 100))
 
 

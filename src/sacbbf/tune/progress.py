@@ -8,8 +8,8 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from sacbbf.sweep.outcome import Outcome
 from sacbbf.sweep.spec import Cell
-from sacbbf.sweep.work import Outcome
 from sacbbf.tune.budget import Budget
 from sacbbf.tune.findings import value_words
 from sacbbf.tune.study import Study, Trial, best_of

@@ -18,8 +18,8 @@ from sacbbf.run.records import read_lines
 from sacbbf.run.settings import Settings
 from sacbbf.run.stop import Stop
 from sacbbf.sweep.executor import Executor
+from sacbbf.sweep.outcome import Outcome
 from sacbbf.sweep.spec import Cell
-from sacbbf.sweep.work import Outcome
 from sacbbf.tune.budget import Budget
 from sacbbf.tune.study import Study, Trial, best_of
 from sacbbf.tune.tuning import Tuning, TuningDirectory
