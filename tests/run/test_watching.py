@@ -60,11 +60,12 @@ def test_moments_hold_policy_and_value_of_what_is_seen(config, network, judge):
             latent = network.encode(state)
             weights = network.q_logits(network.q_features(latent))[0].double().softmax(-1).numpy()
             policy = network.policy_logits(network.policy_features(latent))[0].double().softmax(-1).numpy()
-        values = weights @ np.linspace(-v_max, v_max, atoms)
+        values = weights @ np.linspace(-v_max, v_max, atoms) * network.unit
         assert moment.probabilities.sum() == pytest.approx(1.0)
         assert moment.probabilities == pytest.approx(policy, abs=1e-6)
         assert moment.value == pytest.approx(policy @ values, abs=1e-5)
     assert len({round(moment.value, 9) for moment in moments}) > 1
+    assert network.unit != 1.0  # values are in learning rewards, which were scaled
 
 
 def test_the_policy_is_computed_once_for_each_state(config, judge, monkeypatch):
