@@ -28,7 +28,11 @@ CASES = [
         {"loss": {"policy_gradient": "cross-entropy", "variance_reduction": False}},
         "loss.variance_reduction = False: with loss.policy_gradient = 'cross-entropy', which samples no action",
     ),
-    ("sac-bbf", {"loss": {"returns": "raw", "return_share": 0.7}}, "loss.return_share = 0.7: scales returns, but loss.returns = 'raw'"),
+    (
+        "sac-bbf",
+        {"loss": {"returns": "raw", "return_share": 0.7}},
+        "loss.return_share = 0.7: scales returns, but loss.returns = 'raw'",
+    ),
     ("bbf", {"schedule": {"beta_start": 0.01}}, "schedule.beta_start = 0.01 and beta_end = 0 weigh a policy's entropy"),
     ("drq-eps", {"schedule": {"beta_end": 0.5}}, "schedule.beta_start = 0 and beta_end = 0.5 weigh a policy's entropy"),
     (
