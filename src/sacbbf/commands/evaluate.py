@@ -20,7 +20,7 @@ from sacbbf.run.evaluate import ROWS, evaluate, plan_of
 from sacbbf.run.policy_file import load_policy
 from sacbbf.run.records import RunDirectory, write_json
 from sacbbf.run.result import score_fields
-from sacbbf.run.settings import from_toml, read_spec, resolve_device
+from sacbbf.run.settings import playable, read_spec, resolve_device
 from sacbbf.run.torch_setup import torch_set_up
 
 
@@ -47,6 +47,8 @@ class EvaluateArgs:
     """auto, cpu, cuda, cuda:N or mps."""
     json: Path | None = None
     """Write the scores to this file too."""
+    trust: bool = False
+    """Import modules that the run names and that are not installed, also from the working directory."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -56,7 +58,7 @@ def main(argv: Sequence[str]) -> int:
         raise UsageError(f"seed = {args.seed}: must be at least 0")
     keep_freed_pages()
     run = RunDirectory(args.run).require()
-    config = from_toml(run.config)
+    config = playable(run.config, args.trust)
     device = torch.device(resolve_device(args.device))
     spec = read_spec(config.env, config.environment)  # first: its modules may register the policy's encoder
     policy = NetworkPolicy(load_policy(run.policy, device), device, ROWS, by_critic=args.critic)
@@ -71,14 +73,15 @@ def main(argv: Sequence[str]) -> int:
             lambda record: display.advance(f"last score {record.score:g}"),
         )
     fields = score_fields(records, spec.game)
-    console.print("returns " + " ".join(f"{score:g}" for score in fields["returns"]), highlight=False)
+    console.print("returns " + " ".join(f"{score:g}" for score in fields["returns"]), highlight=False, markup=False)
     console.print(
         f"mean {fields['score']:.2f}, standard error {fields['standard_error']:.2f}, "
         f"median {fields['median']:g}, {fields['episodes']} episodes, seed {plan.seed}",
         highlight=False,
+        markup=False,
     )
     if fields["human_normalised"] is not None:
-        console.print(f"human-normalised {fields['human_normalised']:.3f}", highlight=False)
+        console.print(f"human-normalised {fields['human_normalised']:.3f}", highlight=False, markup=False)
     if args.json is not None:
         write_json(args.json, {"run": str(args.run), "plan": asdict(plan), "by_critic": args.critic, **fields})
     return 0

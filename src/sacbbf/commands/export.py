@@ -16,7 +16,7 @@ from sacbbf.envs.stack import state_shape
 from sacbbf.errors import UsageError
 from sacbbf.run.policy_file import load_policy, read_layout
 from sacbbf.run.records import RunDirectory
-from sacbbf.run.settings import from_toml, read_spec
+from sacbbf.run.settings import playable, read_spec
 from sacbbf.run.sharing import onnx_bytes, write_hub_folder
 
 
@@ -33,6 +33,8 @@ class ExportArgs:
     """
     hub: Path | None = None
     """Write a folder ready for the Hub: weights, configuration, model card, score, and the video if there is one."""
+    trust: bool = False
+    """Import modules that the run names and that are not installed, also from the working directory."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -43,14 +45,14 @@ def main(argv: Sequence[str]) -> int:
     run = RunDirectory(args.run).require()
     console = Console(soft_wrap=True)
     if args.onnx is not None:
-        config = from_toml(run.config)
+        config = playable(run.config, args.trust)
         spec = read_spec(config.env, config.environment)
         network = load_policy(run.policy, torch.device("cpu"))
         dtype = torch.from_numpy(spec.frame_dtype.type(0)[None]).dtype
         masked = read_layout(run.policy).masked
         write_atomically(args.onnx, onnx_bytes(network, state_shape(spec.frame_shape, config.stack), dtype, masked))
-        console.print(f"onnx {args.onnx}", highlight=False)
+        console.print(f"onnx {args.onnx}", highlight=False, markup=False)
     if args.hub is not None:
         files = write_hub_folder(run, args.hub)
-        console.print(f"hub {args.hub}: {', '.join(path.name for path in files)}", highlight=False)
+        console.print(f"hub {args.hub}: {', '.join(path.name for path in files)}", highlight=False, markup=False)
     return 0

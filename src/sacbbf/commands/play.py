@@ -15,7 +15,7 @@ from sacbbf.envs.base import Pixels
 from sacbbf.errors import UsageError
 from sacbbf.run.display import Display
 from sacbbf.run.records import RunDirectory
-from sacbbf.run.settings import from_toml
+from sacbbf.run.settings import playable
 from sacbbf.run.torch_setup import torch_set_up
 from sacbbf.run.video import write_video
 from sacbbf.run.watching import Film, Wish
@@ -46,6 +46,8 @@ class PlayArgs:
     """Stop after this many steps."""
     device: str = "auto"
     """auto, cpu, cuda, cuda:N or mps."""
+    trust: bool = False
+    """Import modules that the run names and that are not installed, also from the working directory."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -59,7 +61,7 @@ def main(argv: Sequence[str]) -> int:
     if args.fps is not None and not 0 < args.fps <= 240:
         raise UsageError(f"fps = {args.fps}: must be above 0 and at most 240")
     run = RunDirectory(args.run).require()
-    config = from_toml(run.config)
+    config = playable(run.config, args.trust)
     wish = Wish(args.episode, args.seed, args.greedy, args.max_steps, args.device)
     console = Console(soft_wrap=True)
     with Display(Console(stderr=True), None) as display, torch_set_up(config):
@@ -71,9 +73,9 @@ def main(argv: Sequence[str]) -> int:
         else:
             out = args.out or run.path / "video.mp4"
             write_video(out, film.pictures(), rate)
-            console.print(f"video {out}", highlight=False)
+            console.print(f"video {out}", highlight=False, markup=False)
     if film.last is not None:
-        console.print(f"score {film.last.score:g} after {film.last.step:,} steps", highlight=False)
+        console.print(f"score {film.last.score:g} after {film.last.step:,} steps", highlight=False, markup=False)
     return 0
 
 

@@ -10,11 +10,11 @@ from typing import Annotated, Literal
 import torch
 import tyro
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
 from sacbbf.commands import bench, report
 from sacbbf.commands.sweep import carry_out, with_compilation, with_threads
+from sacbbf.envs.trust import search_working_directory
 from sacbbf.errors import UsageError
 from sacbbf.machine.allocator import keep_freed_pages
 from sacbbf.report.published import paper_tables
@@ -26,6 +26,7 @@ from sacbbf.sweep.estimate import Cost, Estimator
 from sacbbf.sweep.paper import SCALES, ScaleName, note_on, table_spec
 from sacbbf.sweep.spec import Spec, check, parse_games, parse_seeds, parse_settings
 from sacbbf.sweep.table import duration
+from sacbbf.sweep.trust import names_modules
 from sacbbf.sweep.workers import Workers, cells_at_a_time, check_workers, device_of
 
 # How, not what, is computed, and whether random and blind play are measured beside it.
@@ -77,13 +78,17 @@ def main(argv: Sequence[str]) -> int:
         return timing(args)
     check_workers(args)
     directory = SweepDirectory(directory_of(args).absolute())
-    spec = with_threads(replace(read_words(args), device=device_of(args)), directory, args)
+    spec = replace(read_words(args), device=device_of(args))
+    typed = names_modules(spec.envs, spec.variants, spec.settings)
+    if typed:
+        search_working_directory()
+    spec = with_threads(spec, directory, args)
     spec = with_compilation(spec, directory, args)
     check(spec, here=args.executor == "local")
     if args.dry_run:
         print_estimate(spec, args, Console(soft_wrap=True))
         return 0
-    code = carry_out(directory, spec, args, Console(quiet=args.quiet, soft_wrap=True))
+    code = carry_out(directory, spec, args, Console(quiet=args.quiet, soft_wrap=True), trust=typed)
     if code != 130:
         write_report(directory.path)
     return code
@@ -126,8 +131,11 @@ def print_estimate(spec: Spec, args: ReproduceArgs, console: Console) -> None:
     estimator = Estimator(timed)
     cells = spec.cells()
     kinds = {cell.name.rpartition("/")[0]: cell for cell in cells}  # seeds are alike
-    shown = track(kinds.items(), "timing updates", console=Console(stderr=True, quiet=args.quiet), transient=True)
-    costs = {name: estimator.cost(cell) for name, cell in shown}
+    costs = {}
+    aside = Console(stderr=True, quiet=args.quiet, soft_wrap=True)
+    for number, (name, cell) in enumerate(kinds.items(), 1):
+        aside.print(f"timing updates, {number} of {len(kinds)}: {name}", markup=False, highlight=False)
+        costs[name] = estimator.cost(cell)
     if spec.note:
         console.print(spec.note, highlight=False)
     for cell in cells:

@@ -10,13 +10,13 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
-from sacbbf.commands.train import finish
+from sacbbf.commands.train import finish, title
 from sacbbf.errors import UsageError
 from sacbbf.machine.allocator import keep_freed_pages
 from sacbbf.run.admission import extend
 from sacbbf.run.records import RunDirectory
 from sacbbf.run.remote_trackers import TrackerName
-from sacbbf.run.settings import from_toml, resolve_device
+from sacbbf.run.settings import playable, resolve_device
 from sacbbf.run.train import train
 
 
@@ -41,6 +41,8 @@ class ResumeArgs:
     """Stop training after this many hours; what was learned by then is evaluated and saved."""
     tracker: Annotated[tuple[TrackerName, ...], tyro.conf.UseAppendAction] = ()
     """Tell Weights & Biases (wandb) or MLflow (mlflow) too; they go on under the run's name there."""
+    trust: bool = False
+    """Import modules that the run names and that are not installed, also from the working directory."""
     quiet: bool = False
     """Print the result only."""
 
@@ -50,7 +52,7 @@ def main(argv: Sequence[str]) -> int:
     keep_freed_pages()
     args = tyro.cli(ResumeArgs, args=argv, prog="sacbbf resume")
     run = RunDirectory(args.run).require()
-    config = from_toml(run.config)
+    config = playable(run.config, args.trust)
     console = Console(quiet=args.quiet, soft_wrap=True)
     if args.steps is not None and (wanted := total_steps(args.steps, config.steps)) != config.steps:
         config = extend(config, wanted, run, console)
@@ -59,7 +61,7 @@ def main(argv: Sequence[str]) -> int:
         device=resolve_device(config.device if args.device is None else args.device),
         threads=config.threads if args.threads is None else args.threads,
     )
-    console.print(f"{config.agent} on {config.env}, {config.size} size, {config.steps:,} steps, seed {config.seed}")
+    console.print(title(config), markup=False)
     return finish(train(config, run.path, console=console, max_hours=args.max_hours, trackers=args.tracker), run)
 
 

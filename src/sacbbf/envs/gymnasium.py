@@ -168,7 +168,12 @@ class GymnasiumEnvironment:
         """The environment's own picture, (H, W, 3) uint8."""
         if self._env.render_mode != "rgb_array":
             raise EnvError(f"{self._spec.id}: made without render = True, so there are no pictures")
-        return np.asarray(self._env.render(), dtype=np.uint8)
+        try:
+            return np.asarray(self._env.render(), dtype=np.uint8)
+        except (ImportError, gymnasium.error.DependencyNotInstalled) as error:
+            raise MissingExtra(
+                f"{self._spec.id}: its pictures need a package that is not installed: {error}"
+            ) from error
 
     def close(self) -> None:
         """Close the environment, unless it was handed in as an object: then it is its maker's to close."""
