@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sacbbf.agents.presets import BASELINES
+from sacbbf.disk.reading import PICTURE, VIDEO, is_there
 from sacbbf.errors import UsageError
 from sacbbf.run.records import RunDirectory, find_runs, read_lines
 from sacbbf.run.settings import from_toml
@@ -17,7 +18,7 @@ from sacbbf.sweep.status import KEPT, STATES, Stamp, is_held, last_line, stamp, 
 
 POINTS = 400  # of a curve, at most
 LATEST = 12  # episodes and runs that are listed in full
-FILES = {"video.mp4": "video/mp4", "curve.png": "image/png"}  # that the page may ask for
+FILES = {"video.mp4": ("video/mp4", VIDEO), "curve.png": ("image/png", PICTURE)}  # that the page may ask for
 
 
 def overview(top: Path) -> dict[str, Any]:
@@ -95,7 +96,7 @@ def _records(run: RunDirectory) -> dict[str, Any]:
             "updates per second": thin(speeds),
         },
         "latest": episodes[-LATEST:][::-1],
-        "files": [file for file in FILES if (run.path / file).is_file()],
+        "files": [file for file in FILES if is_there(run.path / file)],
     }
 
 
@@ -112,8 +113,10 @@ def _name(top: Path, path: Path) -> str:
 
 
 def _sweeps(top: Path) -> Iterator[dict[str, Any]]:
-    for manifest in [*top.glob(MANIFEST), *sorted(top.glob(f"*/{MANIFEST}"))]:
+    for manifest in [top / MANIFEST, *sorted(top.glob(f"*/{MANIFEST}"))]:
         directory = SweepDirectory(manifest.parent)
+        if not is_there(manifest) or (manifest.parent.is_symlink() and manifest.parent != top):
+            continue
         try:
             spec, cells = _sweep(directory, stamp(manifest))
         except (UsageError, OSError) as error:
