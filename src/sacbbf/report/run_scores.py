@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sacbbf.disk.reading import MANIFEST, Unreadable, is_there, read_json
 from sacbbf.errors import UsageError
 from sacbbf.run.records import RunDirectory, read_lines
 from sacbbf.run.settings import RunConfig, from_toml
+from sacbbf.sweep.directory import WHAT
 
 NEEDED = ("env", "agent", "size", "seed", "finished", "score", "steps")
 Points = tuple[tuple[int, float], ...]  # (step, score)
@@ -51,11 +52,11 @@ def sweep_notes(runs: list[Path]) -> list[str]:
     folders = (run.absolute().parents for run in runs)
     for manifest in sorted({above[3] / "sweep.json" for above in folders if len(above) > 3}):
         try:
-            note = json.loads(manifest.read_bytes())["spec"]["note"]
+            note = read_json(manifest, MANIFEST, WHAT)["spec"]["note"]
         except FileNotFoundError:
             continue
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise UsageError(f"{manifest} is not the manifest of a sweep: {error!r}") from error
+        except (KeyError, TypeError) as error:
+            raise Unreadable(manifest, f"it is not {WHAT}: {error!r}") from error
         if note:
             notes.append(str(note))
     return notes
@@ -64,7 +65,7 @@ def sweep_notes(runs: list[Path]) -> list[str]:
 def read_run(path: Path) -> RunScore | str:
     """Read a run; in words why it is not there to be reported yet, or UsageError for a corrupt one."""
     directory = RunDirectory(path)
-    if not directory.config.is_file():
+    if not is_there(directory.config):
         raise UsageError(f"{path} holds a result.json but no config.toml")
     config = from_toml(directory.config)
     result = directory.read_result()
