@@ -6,10 +6,9 @@ import contextlib
 import io
 import json
 import logging
-import shutil
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +17,25 @@ from torch import nn
 
 from sacbbf import __version__
 from sacbbf.disk.files import write_atomically
+from sacbbf.disk.reading import CONFIGURATION, PICTURE, POLICY, RESULT, VIDEO, copy_file, is_there
 from sacbbf.envs import games
 from sacbbf.errors import UsageError
 from sacbbf.learner.augment import to_float
 from sacbbf.networks import Network
 from sacbbf.policy import act
+from sacbbf.run.policy_file import read_layout
 from sacbbf.run.records import RunDirectory
 from sacbbf.run.settings import RunConfig, from_toml
 
-SHARED = ("config.toml", "policy.safetensors", "result.json", "curve.png", "video.mp4", "README.md")
+# What a shared policy consists of, and how large each file may be.
+SHARED = {
+    "config.toml": CONFIGURATION,
+    "policy.safetensors": POLICY,
+    "result.json": RESULT,
+    "curve.png": PICTURE,
+    "video.mp4": VIDEO,
+    "README.md": CONFIGURATION,
+}
 NEEDED = ("config.toml", "policy.safetensors")
 
 
@@ -99,19 +108,25 @@ def write_hub_folder(run: RunDirectory, folder: Path) -> list[Path]:
         raise UsageError(f"hub = {folder}: holds other files already; choose a new or empty directory")
     check_shared(run.path)
     config, result = from_toml(run.config), run.read_result()
+    read_layout(run.policy)
     folder.mkdir(parents=True, exist_ok=True)
-    for name in SHARED:
-        if name != "README.md" and (run.path / name).is_file():
-            shutil.copyfile(run.path / name, folder / name)
+    copy_shared(run.path, folder, [name for name in SHARED if name != "README.md"])
     write_atomically(folder / "README.md", model_card(config, result, (folder / "video.mp4").exists()).encode())
     return sorted(folder.iterdir())
 
 
 def check_shared(folder: Path) -> None:
     """Raise UsageError unless a folder has what playing needs."""
-    missing = [name for name in NEEDED if not (folder / name).is_file()]
+    missing = [name for name in NEEDED if not is_there(folder / name)]
     if missing:
         raise UsageError(f"{folder} lacks {', '.join(missing)}: it is neither a finished run nor a shared policy")
+
+
+def copy_shared(source: Path, target: Path, names: Iterable[str]) -> None:
+    """Copy those of the shared files that a folder has."""
+    for name in names:
+        with contextlib.suppress(FileNotFoundError):
+            copy_file(source / name, target / name, SHARED[name])
 
 
 def model_card(config: RunConfig, result: dict[str, Any] | None, video: bool) -> str:
@@ -196,9 +211,7 @@ def pull(repository: str, folder: Path, *, revision: str | None = None) -> None:
             raise UsageError(f"cannot pull {repository}: {type(error).__name__}: {error}") from error
         check_shared(Path(found))
         folder.mkdir(parents=True, exist_ok=True)
-        for name in SHARED:
-            if (Path(found) / name).is_file():
-                shutil.copyfile(Path(found) / name, folder / name)
+        copy_shared(Path(found), folder, SHARED)
 
 
 def _hub() -> Any:

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from sacbbf.disk.reading import copy_file
+
 
 @contextmanager
 def copied_run(source: Path, target: Path) -> Iterator[Path]:
@@ -15,8 +17,12 @@ def copied_run(source: Path, target: Path) -> Iterator[Path]:
     part = target.with_name(f".{target.name}.{os.getpid()}")
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
-        shutil.copytree(source, part)
+        shutil.copytree(source, part, symlinks=True, copy_function=_copy)
         yield part
         part.rename(target)
     finally:
         shutil.rmtree(part, ignore_errors=True)
+
+
+def _copy(source: str, target: str) -> None:
+    copy_file(Path(source), Path(target))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -31,6 +32,7 @@ from sacbbf.run.settings import (
 
 NOT_TO_SET = (*GIVEN_APART, "threads")  # have options of their own
 LEVELS = 3  # folders of a cell's name
+MOST = 100_000  # cells
 WORTH_COMPILING = 20_000  # updates; docs/performance.md has what compiling takes and gives
 SUBSET = 5  # games of the paper's ablations
 
@@ -116,11 +118,12 @@ def check(spec: Spec, here: bool = True) -> None:
 
     Its device may be one that only other machines have; so may its threads, unless it is to run `here`.
     """
+    _check_count(spec)
     names = [cell.name for cell in spec.cells()]
     if not names:
         raise UsageError("a sweep needs at least one game, one agent and one seed")
     if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
+        twice = next(name for name, count in Counter(names).items() if count > 1)
         raise UsageError(f"the sweep has the cell {twice} twice")
     for env, variant in itertools.product(spec.envs, spec.variants):
         cell = Cell(variant, env, spec.seeds[0])
@@ -183,7 +186,7 @@ def parse_seeds(text: str) -> tuple[int, ...]:
         count = _whole(text, "seeds", text)
         if count < 1:
             raise UsageError(f"seeds = {text!r}: must be at least 1")
-        return tuple(range(count))
+        return tuple(_seeds(0, count - 1, text))
     seeds: list[int] = []
     for part in text.split(","):
         first, dash, last = part.partition("-")
@@ -191,8 +194,14 @@ def parse_seeds(text: str) -> tuple[int, ...]:
         end = _whole(last, "seeds", text) if dash else start
         if end < start:
             raise UsageError(f"seeds = {text!r}: {part} runs backwards")
-        seeds += range(start, end + 1)
+        seeds += _seeds(start, end, text)
     return tuple(dict.fromkeys(seeds))
+
+
+def _seeds(start: int, end: int, given: str) -> range:
+    if end - start >= MOST:
+        raise UsageError(f"seeds = {given!r}: must be at most {MOST:,}")
+    return range(start, end + 1)
 
 
 def parse_variants(agents: str, vary: Sequence[str]) -> tuple[Variant, ...]:
@@ -287,6 +296,7 @@ def from_json(data: Any) -> Spec:
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"it lacks or misspells {error}") from error
+    _check_count(spec)
     for cell in spec.cells():
         parts = cell.name.split("/")
         if len(parts) != LEVELS or any(part in ("", ".", "..") for part in parts):
@@ -294,8 +304,17 @@ def from_json(data: Any) -> Spec:
     return spec
 
 
+def _check_count(spec: Spec) -> None:
+    """Raise UsageError before more cells are made than anybody could run."""
+    count = len(spec.envs) * len(spec.variants) * len(spec.seeds)
+    if count > MOST:
+        raise UsageError(f"a sweep of {count:,} cells: must have at most {MOST:,}")
+
+
 def _text(value: Any) -> str:
     found: str = _kind(value, str)
+    if not found.isprintable():
+        raise TypeError(f"{value!r}, with letters that cannot be printed")
     return found
 
 
