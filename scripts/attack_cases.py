@@ -63,7 +63,7 @@ def answer(reader: str, words: str, folder: Path) -> set[str]:
         names = ("config.toml", "policy.safetensors", "result.json")
         return {hashlib.sha256((folder / "out" / name).read_bytes()).hexdigest() for name in names
                 if (folder / "out" / name).exists()}  # fmt: skip
-    if reader in ("report", "swept"):
+    if reader in ("report", "swept") and "left out" not in words:
         return set((folder / "out.csv").read_text().splitlines())
     if reader == "resume":
         names = ("episodes.jsonl", "metrics.jsonl", "evaluations.jsonl", "policy.safetensors")
@@ -305,7 +305,8 @@ def _plant(name: str, old: str, new: str) -> Change:
 # --- the grammar of commands --------------------------------------------------------------------------------------
 
 PATHS = ("run", "hub", "sweep", "stopped", ".", "..", "nowhere", "scores.csv", "run/config.toml", "", "-", "/dev/null",
-         "/proc/self/mem", "x" * 5000, "a\x1b[31m", "\udcff", "[/b]", "run/policy.safetensors", "~", "run/../run")  # fmt: skip
+         "/proc/self/mem", "x" * 5000, "a\x1b[31m", "\udcff", "[/b]", "~", "run/../run",
+         "run/policy.safetensors")  # fmt: skip
 NUMBERS = ("-1", "0", "1", "2", "1.5", "nan", "inf", "-inf", "1e400", "", "x", "[]", "٣", "0x10", "+1", "1_0", " 1")
 TEXTS = (
     "",

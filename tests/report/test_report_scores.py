@@ -227,7 +227,10 @@ BAD_RUNS = {
     "baselines": (lambda run: corrupt(run, baselines={"random": 3}), r"random = 3: must have a score"),
     "another run's": (lambda run: corrupt(run, seed=9), r"seed = 9, but .*config.toml has 1"),
     "no config": (lambda run: (run / "config.toml").unlink(), r"holds a result.json but no config.toml"),
-    "no TOML": (lambda run: (run / "config.toml").write_text("env ="), r"config.toml: it is not a configuration in TOML"),
+    "no TOML": (
+        lambda run: (run / "config.toml").write_text("env ="),
+        r"config.toml: it is not a configuration in TOML",
+    ),
     "record": (
         lambda run: (run / "evaluations.jsonl").write_text('{"step": 1, "mean": 2}\n{"step": 2}\n'),
         r"evaluations.jsonl:2: is not a line with step and mean",

@@ -12,6 +12,7 @@ import tyro
 from rich.console import Console
 
 from sacbbf.agents.config import flatten
+from sacbbf.disk.reading import Unreadable
 from sacbbf.envs import games
 from sacbbf.envs.make import EnvSettings, make_env
 from sacbbf.envs.trust import admit, modules_of
@@ -130,7 +131,7 @@ def finish(result: dict[str, Any], run: RunDirectory) -> int:
     try:
         words = summary(result, run)
     except (KeyError, TypeError, ValueError) as error:
-        raise UsageError(f"{run.result} does not hold a run's result: {error!r}") from error
+        raise Unreadable(run.result, f"it is not a run's result: {error!r}") from error
     Console(soft_wrap=True).print(words, highlight=False, markup=False)
     return 130 if result["stopped_by"] == "interrupt" else 0
 

@@ -62,11 +62,11 @@ def _value(text: str, given: str) -> Any:
         tables = tomllib.loads(f"value = {text}")
         if len(tables) == 1 and isinstance(tables["value"], _PLAIN):
             return tables["value"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         pass
     try:
         return ast.literal_eval(text)
-    except (ValueError, SyntaxError) as error:
+    except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
         if not text or text[0] in "[{('\"":
             raise EnvError(f"environment.kwargs = {given!r}: the value is neither TOML nor a Python literal") from error
         return text

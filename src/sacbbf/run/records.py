@@ -21,6 +21,7 @@ from sacbbf.disk.files import Damaged, write_atomically
 from sacbbf.disk.lease import Lease, state_folder
 from sacbbf.disk.reading import LINE, RECORD, RESULT, Unreadable, is_there, open_file, read_json
 from sacbbf.errors import RunFailed, UsageError
+from sacbbf.run.result_kinds import check_result
 
 RECORDS = ("episodes", "metrics", "evaluations", "diagnostics", "speed")
 PIECE = 1 << 20  # bytes read at a time
@@ -96,9 +97,11 @@ class RunDirectory:
     def read_result(self) -> dict[str, Any] | None:
         """Return what `result.json` holds; None if there is none."""
         try:
-            return read_json(self.result, RESULT, "a run's result")
+            found = read_json(self.result, RESULT, "a run's result")
         except FileNotFoundError:
             return None
+        check_result(self.result, found)
+        return found
 
     def _holds_other_files(self) -> bool:
         """Whether there is more than what a process leaves that was killed before it had stored its configuration."""

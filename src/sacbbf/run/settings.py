@@ -337,6 +337,7 @@ def from_toml(path: Path) -> RunConfig:
 def playable(path: Path, trust: bool, remedy: str = "--trust") -> RunConfig:
     """Read a whole configuration whose environment is to be made; Untrusted where that would run a stranger's code."""
     config = from_toml(path)
+    check_settings(config, apart=("settings",))
     admit(config.env, config.environment, path, trust=trust, remedy=remedy)
     return config
 

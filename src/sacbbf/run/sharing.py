@@ -36,6 +36,7 @@ SHARED = {
     "video.mp4": VIDEO,
     "README.md": CONFIGURATION,
 }
+SCORED = ("score", "standard_error", "interval_95", "episodes")  # what a card needs to show a score
 NEEDED = ("config.toml", "policy.safetensors")
 
 
@@ -131,11 +132,11 @@ def copy_shared(source: Path, target: Path, names: Iterable[str]) -> None:
 
 def model_card(config: RunConfig, result: dict[str, Any] | None, video: bool) -> str:
     """Return the README of a shared policy, with the metadata that the Hub reads."""
-    scored = result is not None and result.get("score") is not None
+    scored = result is not None and all(result.get(name) is not None for name in SCORED)
     lines = ["---", "library_name: sacbbf", "tags:", "- reinforcement-learning", "- deep-reinforcement-learning"]
     lines += [f"- {config.agent}", f"- {json.dumps(config.env)}"]
     if scored and result is not None:
-        spread = f"{result['score']:.2f} +/- {result['standard_error'] * len(result['returns']) ** 0.5:.2f}"
+        spread = f"{result['score']:.2f} +/- {result['standard_error'] * result['episodes'] ** 0.5:.2f}"
         lines += [
             "model-index:",
             f"- name: {config.agent}",
@@ -174,7 +175,7 @@ def _score_lines(config: RunConfig, result: dict[str, Any]) -> Iterator[str]:
     yield f"Mean score {result['score']:.2f} (95% interval {low:.2f} to {high:.2f}) over {result['episodes']} episodes."
     for name, other in result.get("baselines", {}).items():
         yield f"The {name} player scores {other['score']:.2f}."
-    if result.get("human_normalised") is not None:
+    if result.get("human_normalised") is not None and config.env in games.SCORES:
         scores = games.SCORES[config.env]
         yield (
             f"Human-normalised {result['human_normalised']:.3f} (random play {scores.random:g}, a human "

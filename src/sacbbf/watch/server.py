@@ -37,6 +37,7 @@ class Server(ThreadingHTTPServer):
     """Answers for the runs below one directory, to so many clients at a time that none can tire this machine."""
 
     daemon_threads = True
+    request_queue_size = MOST
 
     def __init__(self, top: Path, host: str, port: int) -> None:
         self.top = top
