@@ -341,7 +341,7 @@ FLAGS: dict[str, tuple[str, ...]] = {
     "reproduce": ("--scale", "--games", "--agents", "--seeds", "--set", "--out", "--device"),
     "play": ("--out", "--episode", "--seed", "--fps", "--greedy", "--device", "--trust"),
     "export": ("--hub", "--trust"),
-    "watch": ("--host", "--port"),
+    "watch": ("--host",),
     "verify": ("--case", "--replay"),
 }  # fmt: skip
 ENVS = (

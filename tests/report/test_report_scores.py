@@ -233,7 +233,7 @@ BAD_RUNS = {
     ),
     "record": (
         lambda run: (run / "evaluations.jsonl").write_text('{"step": 1, "mean": 2}\n{"step": 2}\n'),
-        r"evaluations.jsonl:2: is not a line with step and mean",
+        r"evaluations.jsonl: line 2 is not one",
     ),
 }
 

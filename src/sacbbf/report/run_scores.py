@@ -10,6 +10,7 @@ from typing import Any
 from sacbbf.disk.reading import MANIFEST, Unreadable, is_there, read_json
 from sacbbf.errors import UsageError
 from sacbbf.run.records import RunDirectory, read_lines
+from sacbbf.run.result_kinds import is_count, is_number
 from sacbbf.run.settings import RunConfig, from_toml
 from sacbbf.sweep.directory import WHAT
 
@@ -98,15 +99,12 @@ def _check_result(result: dict[str, Any], path: Path) -> None:
 def _points(path: Path, field: str) -> Points:
     """Return step and score of each line of a record; lines without a score are passed over."""
     points: list[tuple[int, float]] = []
-    lines = read_lines(path)
-    number = 0
-    while True:
-        number += 1
-        try:
-            line = next(lines, None)
-            if line is None:
-                return tuple(points)
-            if line[field] is not None:
-                points.append((int(line["step"]), float(line[field])))
-        except (OSError, KeyError, TypeError, ValueError) as error:
-            raise UsageError(f"{path}:{number}: is not a line with step and {field}: {error}") from error
+    for number, line in enumerate(read_lines(path), 1):
+        step: Any = line.get("step")
+        score = line.get(field, "nothing")
+        if score is None:
+            continue
+        if not is_count(step) or not is_number(score):
+            raise Unreadable(path, f"line {number} is not one with step and {field}: it has {step!r} and {score!r}")
+        points.append((int(step), float(score)))
+    return tuple(points)

@@ -17,7 +17,8 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _is_count(value: Any) -> bool:
+def is_count(value: Any) -> bool:
+    """Whether a value is a whole number that counts something."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MOST
 
 
@@ -27,7 +28,7 @@ def _are_numbers(value: Any) -> bool:
 
 Kind = tuple[Callable[[Any], bool], str]
 NUMBER: Kind = (lambda value: value is None or is_number(value), "a finite number")
-COUNT: Kind = (_is_count, "a whole number")
+COUNT: Kind = (is_count, "a whole number")
 ANSWER: Kind = (lambda value: isinstance(value, bool), "true or false")
 NUMBERS: Kind = (_are_numbers, "a list of finite numbers")
 INTERVAL: Kind = (lambda value: value is None or (_are_numbers(value) and len(value) == 2), "a list of two numbers")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -34,6 +35,7 @@ def run_summary(top: Path, path: Path) -> dict[str, Any]:
     files = (run.config, run.result, run.record("speed"), run.record("episodes"))
     try:
         found = _facts(run, tuple(stamp(file) for file in files))
+        json.dumps(found, allow_nan=False)  # a page can show no other numbers than finite ones
         state = found["state"] or ("running" if is_held(run) else "stopped")
     except (OSError, ValueError, TypeError) as error:
         return {"path": name, "state": "unreadable", "why": str(error)}
@@ -69,7 +71,9 @@ def run_details(top: Path, name: str) -> dict[str, Any]:
     """Return a run with its curves and latest episodes; UsageError if there is none of this name."""
     run = RunDirectory(find_run(top, name))
     try:
-        return {**run_summary(top, run.path), **_records(run)}
+        records = _records(run)
+        json.dumps(records, allow_nan=False)
+        return {**run_summary(top, run.path), **records}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(f"the records of {name!r} cannot be read: {error!r}") from error
 
