@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sacbbf.disk.reading import Unreadable, copy_file, is_there, open_file, read_file, read_json
+from sacbbf.disk.reading import Unreadable, copy_file, is_there, open_file, open_to_append, read_file, read_json
 
 
 def make_pipe(path):
@@ -136,3 +136,18 @@ def test_a_copy_is_made_of_files_alone(tmp_path):
     with pytest.raises(Unreadable, match="a pipe"):
         copy_file(tmp_path / "pipe", tmp_path / "other")
     assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.usefixtures("alarm")
+def test_nothing_is_written_through_a_link_or_into_a_pipe(working_directory):
+    with open_to_append(working_directory / "log") as file:
+        file.write(b"one")
+    with open_to_append(working_directory / "log") as file:
+        file.write(b"two")
+    assert (working_directory / "log").read_bytes() == b"onetwo"
+    make = {"pipe": make_pipe, "folder": Path.mkdir, "socket": make_socket, "link": make_link_to("log")}
+    for name, put in make.items():
+        put(working_directory / name)
+        with pytest.raises(Unreadable, match="it is not a file of its own; remove it"):
+            open_to_append(working_directory / name)
+    assert (working_directory / "log").read_bytes() == b"onetwo"

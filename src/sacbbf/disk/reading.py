@@ -76,6 +76,21 @@ def open_file(path: Path, most: int, *, typed: bool = False) -> BinaryIO:
         raise
 
 
+def open_to_append(path: Path) -> BinaryIO:
+    """Open a regular file, or a new one, to write behind its end; Unreadable for a link, a pipe or the like."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
+    try:
+        descriptor = os.open(path, flags, 0o666)
+    except OSError as error:
+        if path.is_symlink() or (is_there(path) and not path.is_file()):
+            raise Unreadable(path, "it is not a file of its own", "remove it") from error
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise Unreadable(path, "it is not a file of its own", "remove it")
+    return os.fdopen(descriptor, "ab", buffering=0)
+
+
 def read_file(path: Path, most: int, *, typed: bool = False) -> bytes:
     """Return a file's content; as `open_file`."""
     with open_file(path, most, typed=typed) as file:

@@ -73,7 +73,8 @@ def read_policy(path: Path) -> bytes:
 def _build(path: Path, content: bytes) -> Network:
     with _reading(path):
         arrays, meta = unpack(content)
-        arrays = {RETURN_SCALE: np.zeros((), np.float32)} | arrays  # of version 0.1.0, which lacks it, returns were raw
+        # Policies of version 0.1.0 lack the scale of returns: theirs were raw.
+        arrays = {RETURN_SCALE: np.zeros((), np.float32)} | arrays
         layout = _layout(meta)
         _check_shapes(layout, arrays)
         with torch.random.fork_rng(devices=[]):  # what the layers draw is replaced

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from sacbbf.disk.reading import open_to_append
 from sacbbf.sweep.directory import SweepDirectory
 from sacbbf.sweep.spec import Cell
 from sacbbf.sweep.work import Outcome
@@ -73,7 +74,7 @@ class LocalExecutor:
         words += [str(self.directory.path), cell.name, str(os.getpid()), *(["--trust"] if self.trust else [])]
         log = self.directory.log(cell)
         log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("ab") as errors:
+        with open_to_append(log) as errors:
             process = subprocess.Popen(
                 words,
                 stdin=subprocess.DEVNULL,

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ctypes
+import io
 import json
 import os
 import signal
@@ -19,6 +20,7 @@ from typing import Literal
 from rich.console import Console
 
 from sacbbf.disk.lease import Busy
+from sacbbf.disk.reading import open_to_append
 from sacbbf.errors import RunFailed, UsageError
 from sacbbf.machine.allocator import keep_freed_pages, prefer_huge_pages
 from sacbbf.machine.collector import spare_imports
@@ -71,7 +73,7 @@ def work_on(path: Path, name: str, trust: bool = False) -> Outcome:
     cell = find_cell(spec, name)
     log = directory.log(cell)
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("a") as file:
+    with io.TextIOWrapper(open_to_append(log), write_through=True) as file:
         outcome = run_cell(directory, spec, cell, Console(file=file, width=160))
         print(f"{outcome.kind} {outcome.why}".rstrip(), file=file)
     return outcome
