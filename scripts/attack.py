@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import itertools
 import os
 import random
 import resource
@@ -57,7 +58,6 @@ WORDS = (
 LONGEST = 40.0  # seconds that a command may take
 MEMORY = 12 << 30  # bytes of addresses that a command may take
 GROUPS = ("damage", "strange", "words", "modules", "kills", "folder")
-FIRST = ("damage", "modules")  # groups that are gone through in full if the time allows
 KILLING = 0.1  # of the time
 OUTCOMES = ("done", "refused", "failed", "traceback", "hang", "wrong", "import")
 FATAL = OUTCOMES[3:]
@@ -115,9 +115,7 @@ def attack(work: Path, args: argparse.Namespace) -> tuple[Report, int]:
     groups = args.only or (GROUPS[:4] if args.quick else GROUPS)
     cases = [case for case in all_cases(draw, 40 if args.quick else 1_000) if case.group in groups]
     draw.shuffle(cases)
-    cases.sort(key=lambda case: case.group not in FIRST)
-    if args.quick:
-        cases = sample(cases, 6)
+    cases = in_turn(cases, 6 if args.quick else len(cases))
     readers = {case.reader for case in cases if case.reader}
     right = {reader: run_case(reference(reader), work, made)[1] for reader in sorted(readers)}
     if "folder" in groups:
@@ -204,10 +202,11 @@ def all_cases(draw: random.Random, lines: int) -> Iterator[Case]:
         yield Case("words", "drawn", tuple(fuzzed(draw)), lambda folder: None)
 
 
-def sample(cases: list[Case], each: int) -> list[Case]:
-    """Return a few cases of each group."""
+def in_turn(cases: list[Case], most: int) -> list[Case]:
+    """Return at most so many cases of each group, a case of each in turn: so each has its share of the time."""
     groups = dict.fromkeys(case.group for case in cases)
-    return [case for group in groups for case in [one for one in cases if one.group == group][:each]]
+    columns = [[case for case in cases if case.group == group][:most] for group in groups]
+    return [case for row in itertools.zip_longest(*columns) for case in row if case is not None]
 
 
 def run_case(case: Case, work: Path, made: Path) -> tuple[str, set[str]]:

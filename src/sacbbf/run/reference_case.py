@@ -77,7 +77,7 @@ def find_cases(given: str | None) -> list[Path]:
         if inside:
             return inside
     base = path.with_suffix("") if path.suffix in (".json", ".npz") else path
-    for candidate in (base, base.with_name(base.name + "_update")):
+    for candidate in (base, base.with_name(base.name + "_update")) if base.name else ():
         if candidate.with_name(candidate.name + ".json").exists():
             return [candidate]
     if given.removesuffix("_update") in shipped:

@@ -17,7 +17,7 @@ from torch import nn
 
 from sacbbf import __version__
 from sacbbf.disk.files import write_atomically
-from sacbbf.disk.reading import CONFIGURATION, PICTURE, POLICY, RESULT, VIDEO, copy_file, is_there
+from sacbbf.disk.reading import CONFIGURATION, PICTURE, POLICY, RESULT, VIDEO, copy_file, is_there, open_file
 from sacbbf.envs import games
 from sacbbf.errors import UsageError
 from sacbbf.learner.augment import to_float
@@ -117,10 +117,13 @@ def write_hub_folder(run: RunDirectory, folder: Path) -> list[Path]:
 
 
 def check_shared(folder: Path) -> None:
-    """Raise UsageError unless a folder has what playing needs."""
+    """Raise UsageError unless a folder has what playing needs, and each of its files is one."""
     missing = [name for name in NEEDED if not is_there(folder / name)]
     if missing:
         raise UsageError(f"{folder} lacks {', '.join(missing)}: it is neither a finished run nor a shared policy")
+    for name, most in SHARED.items():
+        with contextlib.suppress(FileNotFoundError):
+            open_file(folder / name, most).close()
 
 
 def copy_shared(source: Path, target: Path, names: Iterable[str]) -> None:
