@@ -27,6 +27,7 @@ POLICY = 1 << 31
 RECORD = 1 << 32
 LINE = 1 << 20  # of a record
 CASE = 1 << 30  # reference numbers
+STUDY = 1 << 30  # trials of a tuning
 
 REMEDY = "put back the file that was there, or a copy of it"
 _ABSENT = (errno.ENOENT, errno.ENOTDIR)
