@@ -4,6 +4,7 @@ crash points."""
 from __future__ import annotations
 
 import gc
+import sys
 
 import pytest
 
@@ -46,8 +47,9 @@ def drawn_run(tmp_path_factory) -> RunDirectory:
 
 @pytest.fixture
 def working_directory(tmp_path, monkeypatch):
-    """An empty directory that commands are given in."""
+    """An empty directory that commands are given in; some add it to the path."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", sys.path.copy())
     return tmp_path
 
 

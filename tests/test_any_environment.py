@@ -91,7 +91,6 @@ def test_flags_replace_the_lists_of_a_file_and_add_to_one_another():
 
 
 def test_a_module_that_is_imported_brings_environments_and_encoders(working_directory, monkeypatch):
-    monkeypatch.syspath_prepend(str(working_directory))
     Path("my_parts.py").write_text(
         "import gymnasium\nfrom sacbbf import register_encoder\nfrom sacbbf.networks.encoders import MlpEncoder\n"
         "gymnasium.register('Mine-v0', entry_point='zoo:Shelf', disable_env_checker=True)\n"
@@ -102,7 +101,8 @@ def test_a_module_that_is_imported_brings_environments_and_encoders(working_dire
         assert run(["train", "Mine-v0", *SHORT, *words]) == 0
         del ENCODERS.parts["my-mlp"], gymnasium.registry["Mine-v0"]
         monkeypatch.delitem(__import__("sys").modules, "my_parts")  # as in another process
-        assert run(["evaluate", "run", "--episodes", "2"]) == 0
+        assert run(["evaluate", "run", "--episodes", "2"]) == 2  # a run's own words import nothing from here
+        assert run(["evaluate", "run", "--episodes", "2", "--trust"]) == 0
     finally:
         ENCODERS.parts.pop("my-mlp", None)
         gymnasium.registry.pop("Mine-v0", None)

@@ -111,7 +111,8 @@ def test_verify_fails_on_a_changed_case(tmp_path, capsys):
     assert "OUT" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("words", [["--case", "nowhere"], ["--replay", "nowhere.npz"]])
+@pytest.mark.parametrize("words", [["--case", "nowhere"], ["--replay", "nowhere.npz"], ["--case", "."]])
 def test_verify_of_a_missing_file_is_refused(words, capsys):
     assert run(["verify", *words]) == 2
-    assert "nowhere" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert words[1] in error and "Traceback" not in error

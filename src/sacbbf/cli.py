@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import io
 import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
 
 from sacbbf import __version__
-from sacbbf.errors import RunFailed, UsageError
+from sacbbf.errors import RunFailed, UsageError, printable
 from sacbbf.machine.allocator import prefer_huge_pages
 
 # Subcommand -> what it does; each is a module of sacbbf.commands, imported only when it is called.
@@ -70,24 +71,31 @@ def run(argv: Sequence[str]) -> int:
         return 2
     try:
         prefer_huge_pages()
-        sys.path.insert(0, "")  # environments given as module:id may lie in the working directory
         module = importlib.import_module(f"sacbbf.commands.{argv[0]}")
         return int(module.main(argv[1:]))
     except UsageError as error:
-        complain(f"sacbbf {argv[0]}: {error}")
-        return 2
+        return _refuse(argv[0], error, 2)
     except RunFailed as error:
-        complain(f"sacbbf {argv[0]}: {error}")
-        return 1
+        return _refuse(argv[0], error, 1)
     except OSError as error:  # a full disk, a directory that may not be written to
         place = f"{error.filename}: " if error.filename else ""
-        complain(f"sacbbf {argv[0]}: {place}{error.strerror or error}")
-        return 1
+        return _refuse(argv[0], f"{place}{error.strerror or error}", 1)
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and "allocate memory" not in str(error):  # as PyTorch says it
+            raise
+        return _refuse(argv[0], "this machine has not enough memory for what was asked for: make it smaller", 1)
     except KeyboardInterrupt:
-        print(f"sacbbf {argv[0]}: interrupted", file=sys.stderr)
-        return 130
+        return _refuse(argv[0], "interrupted", 130)
+
+
+def _refuse(command: str, why: object, code: int) -> int:
+    complain(f"sacbbf {command}: {printable(str(why))}")
+    return code
 
 
 def main() -> None:
     """Entry point of the console script."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # names of files may hold what no encoding has
     sys.exit(run(sys.argv[1:]))

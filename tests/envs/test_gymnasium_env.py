@@ -12,6 +12,7 @@ from gymnasium import spaces
 from sacbbf.envs.base import EnvError
 from sacbbf.envs.gymnasium import GymnasiumEnvironment
 from sacbbf.envs.make import EnvSettings, make_env
+from sacbbf.errors import UsageError
 
 
 class Scripted(gymnasium.Env[Any, Any]):
@@ -224,6 +225,18 @@ class Drawn(Scripted):
 
     def render(self) -> Any:
         return np.full((5, 6, 3), 9, np.uint8)
+
+
+@pytest.mark.parametrize(
+    "error", [gymnasium.error.DependencyNotInstalled("pygame is missing"), ImportError("no pygame")]
+)
+def test_pictures_that_need_another_package_are_refused_by_its_name(error: Exception, monkeypatch: Any) -> None:
+    def fail(self: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(Drawn, "render", fail)
+    with pytest.raises(UsageError, match=f"Drawn cannot draw its pictures: {error}; pip install"):
+        make_env(Drawn("rgb_array"), render=True).render()
 
 
 def test_pictures() -> None:

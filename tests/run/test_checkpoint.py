@@ -226,5 +226,5 @@ def test_another_format_is_named(stopped_run):
 def test_a_manifest_beyond_all_bounds_is_not_read(copied):
     path = state_folder(copied) / manifest_name(97)
     os.truncate(path, 1 << 30)
-    with pytest.raises(Damaged, match="too large"):
+    with pytest.raises(Damaged, match="has 1,073,741,824 bytes, and more than 67,108,864 are not plausible"):
         read_manifest(path)

@@ -177,7 +177,7 @@ def test_unreadable_files_are_refused(tmp_path):
     with pytest.raises(UsageError, match=r"cannot read the configuration .*none\.toml"):
         read_toml(tmp_path / "none.toml")
     (tmp_path / "bad.toml").write_text("steps = = 3")
-    with pytest.raises(UsageError, match=r"bad\.toml is not a configuration in TOML.*line 1"):
+    with pytest.raises(UsageError, match=r"bad\.toml: it is not a configuration in TOML.*line 1"):
         read_toml(tmp_path / "bad.toml")
     (tmp_path / "bad.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(UsageError, match="is not a configuration"):

@@ -247,6 +247,23 @@ def test_push_refuses_what_is_no_policy(hub, tmp_path, capsys):
     assert "lacks config.toml, policy.safetensors" in capsys.readouterr().err and hub.calls == []
 
 
+@pytest.mark.parametrize("name", ["video.mp4", "README.md", "config.toml"])
+def test_links_out_of_a_folder_are_neither_pushed_nor_pulled(name, folder, hub, tmp_path, capsys):
+    (tmp_path / "secret").write_bytes((folder / name).read_bytes() if (folder / name).exists() else b"secret")
+    (folder / name).unlink(missing_ok=True)
+    (folder / name).symlink_to(tmp_path / "secret")
+    hub.served = folder
+    assert run(["push", str(folder), "me/pole"]) == 2
+    assert f"{name}: it is a link that leads out of its folder" in capsys.readouterr().err and hub.calls == []
+
+
+def test_a_result_of_other_kinds_is_not_exported(folder, tmp_path, capsys):
+    (folder / "result.json").write_text('{"score": "<b>", "finished": true}')
+    assert run(["export", str(folder), "--hub", str(tmp_path / "out")]) == 2
+    assert "result.json: score = '<b>': must be a finite number" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_pull_fetches_data_alone(folder, hub, tmp_path):
     hub.served, copy = folder, tmp_path / "copy"
     (folder / "setup.py").write_text("raise SystemExit")

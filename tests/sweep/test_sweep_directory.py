@@ -82,7 +82,7 @@ def test_another_sweep_is_refused(other, message, directory):
 def test_a_damaged_manifest_is_named(content, directory):
     directory.path.mkdir()
     directory.manifest.write_bytes(content)
-    message = f"{directory.manifest} is not the manifest of a sweep"
+    message = f"cannot read {directory.manifest}: it is not the manifest of a sweep"
     refused(directory.read, message=message)
     refused(directory.begin, small_spec(), message=message)
     assert directory.manifest.read_bytes() == content

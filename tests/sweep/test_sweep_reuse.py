@@ -9,6 +9,8 @@ import pytest
 from small_sweep import assert_alike, begun, small_spec, snapshot, words_of
 
 from sacbbf.cli import run
+from sacbbf.errors import UsageError
+from sacbbf.sweep.copy import copied_run
 from sacbbf.sweep.directory import SweepDirectory
 from sacbbf.sweep.reuse import reuse
 from sacbbf.sweep.status import sweep_states
@@ -91,3 +93,22 @@ def test_a_missing_source_is_named_and_nothing_is_written(tmp_path, capsys, word
     assert run([*given, *games, "--reuse", str(tmp_path / "nowhere")]) == 2
     assert "nowhere: must be a directory that holds runs" in capsys.readouterr().err
     assert not path.exists()
+
+
+def test_a_copy_takes_what_is_the_runs_own_and_nothing_that_links_lead_to(tmp_path):
+    private = tmp_path / "private"
+    private.mkdir()
+    (private / "secret").write_text("secret")
+    run_path = tmp_path / "run"
+    run_path.mkdir()
+    (run_path / "file").write_text("own")
+    (run_path / "same").symlink_to("file")
+    (run_path / "folder").symlink_to(private)
+    with copied_run(run_path, tmp_path / "copy") as copy:
+        (copy / "same").write_text("changed")
+    assert {path.name for path in (tmp_path / "copy").iterdir()} == {"file", "same"}
+    assert (run_path / "file").read_text() == "own"
+    (run_path / "out").symlink_to(private / "secret")
+    with pytest.raises(UsageError, match="leads out of its folder"), copied_run(run_path, tmp_path / "again"):
+        pytest.fail("it was copied")
+    assert not (tmp_path / "again").exists() and (private / "secret").read_text() == "secret"

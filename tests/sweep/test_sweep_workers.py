@@ -41,7 +41,7 @@ def carried_out(monkeypatch):
     """The sweeps that commands would run."""
     found = []
 
-    def carry_out(directory, spec, args, console):
+    def carry_out(directory, spec, args, console, *, trust):
         found.append(spec)
         return 130
 

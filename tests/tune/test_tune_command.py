@@ -46,7 +46,7 @@ def made_up(monkeypatch):
     """Runs are made up; the executors, in the order in which they were made."""
     made = []
 
-    def make(directory, spec, workers, cells):
+    def make(directory, spec, workers, cells, trust):
         made.append(MadeUp(directory))
         return made[-1]
 

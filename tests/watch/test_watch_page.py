@@ -191,3 +191,23 @@ def test_a_server_that_has_gone_is_told(look, top):
     page.route("**/api/**", lambda route: route.abort())
     page.locator("#when", has_text="not reached").wait_for(timeout=10_000)
     assert page.locator("#latest tr").count() == 12  # what was seen stays
+
+
+def test_names_of_environments_agents_and_notes_stay_text(look, top):
+    """Whatever a configuration says; letters that nobody sees are refused before."""
+    name = "<img src=x onerror=alert(1)> </td></tr>"
+    config = (top / "pole/config.toml").read_text()
+    (top / "pole/config.toml").write_text(config.replace('env = "toys/Identity-v0"', f'env = "{name}"'))
+    (top / "broken/config.toml").write_text('env = "<script>alert(2)</script>\\u001b"')
+    (top / "swept").mkdir()
+    (top / "swept/sweep.json").write_text('{"format": "<script>alert(3)</script>"}')
+    view, address = look(top)
+    page = view.page
+    page.get_by_role("button", name="pole", exact=True).click()
+    shown(page, "pole")
+    assert name in page.locator("#facts").text_content() and name in page.locator("#runs").text_content()
+    assert "<script>alert(3)</script>" in page.locator("#sweep-list").text_content()
+    assert page.locator("#runs tr").count() == 4 and page.locator("#runs img").count() == 0
+    assert page.locator("script").count() == 1
+    assert [word for word in view.messages if "alert" in word or word.isdigit()] == []
+    assert all(url.startswith((f"{address}/", "data:")) for url in view.requests)

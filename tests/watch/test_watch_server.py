@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
+import hashlib
 import json
+import os
 import shutil
 import socket
+import threading
 import urllib.error
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlencode
 
 import pytest
@@ -17,6 +23,7 @@ from sacbbf.run.records import RunDirectory
 from sacbbf.sweep.directory import SweepDirectory
 from sacbbf.sweep.spec import Spec, Variant
 from sacbbf.watch import sight
+from sacbbf.watch.server import MOST
 from sacbbf.watch.sight import POINTS, overview, thin
 
 
@@ -251,6 +258,83 @@ def test_another_sites_name_is_refused(host, serve, top):
         status, _, body = ask(address, path, host)
         assert status == 403 and b"moving" not in body
     assert ask(address, "/api/overview", "localhost:8100")[0] == 200
+
+
+def test_links_out_of_the_directory_lead_nowhere(serve, top, tmp_path):
+    shutil.copytree(top / "pole", tmp_path / "private")
+    (tmp_path / "private/video.mp4").write_bytes(b"moving secrets")
+    (top / "linked").symlink_to(tmp_path / "private")
+    (top / "circle").symlink_to(top)
+    (top / "swept").symlink_to(tmp_path / "private")
+    (tmp_path / "private/sweep.json").write_text("{}")
+    (top / "pole/curve.png").unlink()
+    (top / "pole/curve.png").symlink_to(tmp_path / "private/curve.png")
+    (top / "pole/video.mp4").unlink()
+    (top / "pole/video.mp4").symlink_to(tmp_path / "private/video.mp4")
+    address = serve(top)
+    found = ask_json(address, "/api/overview")
+    assert {one["path"] for one in found["runs"]} == {"pole", "again/pole", "<script>alert(1)", "broken"}
+    assert found["sweeps"] == []
+    for path in ("linked", "circle/pole", "pole"):
+        for name in ("video.mp4", "curve.png"):
+            status, _, body = ask(address, f"/file?path={path}&name={name}")
+            assert status == 404 and b"secrets" not in body and not body.startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("name", ["config.toml", "result.json", "speed.jsonl", "episodes.jsonl", "video.mp4"])
+def test_a_pipe_in_the_place_of_a_file_keeps_nobody_waiting(name, serve, top):
+    (top / "pole" / name).unlink()
+    os.mkfifo(top / "pole" / name)
+    address = serve(top)
+    runs = {one["path"]: one for one in ask_json(address, "/api/overview")["runs"]}
+    assert runs["again/pole"]["state"] == "finished"
+    assert ask(address, "/api/run?path=pole")[0] in (200, 404)
+    assert ask(address, f"/file?path=pole&name={name}")[0] == 404
+
+
+def test_clients_that_keep_silent_do_not_shut_others_out(serve, top):
+    address = serve(top)
+    host, port = address.removeprefix("http://").split(":")
+    with contextlib.ExitStack() as stack:
+        idle = [stack.enter_context(socket.create_connection((host, int(port)), timeout=10)) for _ in range(2 * MOST)]
+        for one in idle:
+            with contextlib.suppress(OSError):
+                one.sendall(b"GET /api/overview HTTP/1.1\r\nHost: local")
+        assert ask_json(address, "/api/overview")["runs"]
+        assert idle[0].recv(1) == b""  # the oldest have made room
+        before = threading.active_count()
+        assert before < 2 * MOST
+
+
+def test_a_client_that_keeps_silent_for_long_is_left(serve, top, monkeypatch, capfd):
+    monkeypatch.setattr("sacbbf.watch.server.Handler.timeout", 0.2)
+    host, port = serve(top).removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as client:
+        client.sendall(b"GET / HTTP/1.1\r\n")
+        assert client.recv(100) == b""
+    assert capfd.readouterr().err == ""
+
+
+def test_many_clients_at_once_are_answered(serve, top):
+    address = serve(top)
+    with ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(lambda _: ask(address, "/api/overview")[0], range(48)))
+    assert answers == [200] * 48
+
+
+def test_a_video_is_sent_in_pieces(serve, top):
+    content = bytes(range(256)) * 1_000
+    (top / "pole/video.mp4").write_bytes(content)
+    assert ask(serve(top), "/file?path=pole&name=video.mp4")[2] == content
+
+
+def test_the_page_may_run_its_own_script_alone(serve, top):
+    _, headers, body = ask(serve(top), "/")
+    policy = headers["Content-Security-Policy"]
+    script = body.decode().partition("<script>")[2].partition("</script>")[0]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}';" in policy and "frame-ancestors 'none'" in policy
+    assert "unsafe-inline" not in policy.partition("script-src")[2]
 
 
 def raw(address, request):

@@ -319,6 +319,7 @@ class Agent:
         env: EnvLike | None = None,
         device: str = "auto",
         replay: bool = True,
+        trust: bool = False,
         verbose: int = 0,
         tensorboard_log: str | Path | None = None,
     ) -> Self:
@@ -328,6 +329,7 @@ class Agent:
         if not `replay`, the networks that act are all there is: `learn` then fine-tunes them, with a new optimiser and
         replay, and without resets, which would draw them anew. `env` is another environment of the same frames and
         actions, or that of the agent where it goes by no name; the episode in progress is repeated in its own alone.
+        Modules that the folder names are imported if they are installed or imported already, or with `trust`.
         """
         stored = stored_config(Path(path))
         kinds: list[type[Self]] = cls.__subclasses__() if cls is Agent else [cls]
@@ -337,7 +339,7 @@ class Agent:
             raise UsageError(f"{path} holds the agent {stored.agent!r}: must be {names}")
         log = Log(verbose, tensorboard_log)
         agent = kind.__new__(kind)
-        agent._take(read_agent(Path(path), stored, env, device, replay), log)
+        agent._take(read_agent(Path(path), stored, env, device, replay, trust), log)
         return agent
 
     def _take(self, kept: Kept, log: Log) -> None:

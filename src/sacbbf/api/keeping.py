@@ -12,13 +12,14 @@ from sacbbf.disk.files import Damaged, checksum, write_atomically
 from sacbbf.disk.lease import Lease, state_folder
 from sacbbf.envs.source import EnvLike, EnvSource, source_of
 from sacbbf.envs.stack import state_shape
+from sacbbf.envs.trust import admit
 from sacbbf.errors import UsageError
 from sacbbf.networks import Network
 from sacbbf.run.checkpoint import Checkpoints, Resumed, load, read_manifests
 from sacbbf.run.devices import resolve_device
 from sacbbf.run.fitting import check_fit
 from sacbbf.run.loop import Training
-from sacbbf.run.policy_file import check_layout, load_policy, policy_bytes, read_layout
+from sacbbf.run.policy_file import check_layout, load_policy, policy_bytes, read_layout, read_policy
 from sacbbf.run.records import RECORDS, Mark, RunDirectory
 from sacbbf.run.settings import RunConfig, from_toml, to_toml
 from sacbbf.run.take_up import changes, identity
@@ -67,9 +68,10 @@ class Kept:
     masked: bool = False  # whether that policy's environment has illegal actions
 
 
-def read_agent(path: Path, config: RunConfig, env: EnvLike | None, device: str, replay: bool) -> Kept:
+def read_agent(path: Path, config: RunConfig, env: EnvLike | None, device: str, replay: bool, trust: bool) -> Kept:
     """Read the agent with this configuration from its folder, for its own environment or for `env`."""
     folder = RunDirectory(path)
+    _admit(folder, config, env, trust)
     source = source_of(config.env if env is None else env, config.environment)
     same = source.name == config.env and source.given is None
     config = replace(config, env=source.name, device=resolve_device(device))
@@ -81,12 +83,18 @@ def read_agent(path: Path, config: RunConfig, env: EnvLike | None, device: str, 
         return Kept(config, source, _read_training(state, config, source, same), None)
     network = load_policy(folder.policy, torch.device(config.device))
     masked = read_layout(folder.policy).masked
-    return Kept(config, source, None, network, checksum(folder.policy.read_bytes()), masked)
+    return Kept(config, source, None, network, checksum(read_policy(folder.policy)), masked)
 
 
 def stored_config(path: Path) -> RunConfig:
     """Return the configuration of a saved agent or a run."""
     return from_toml(RunDirectory(path).require().config)
+
+
+def _admit(folder: RunDirectory, config: RunConfig, env: EnvLike | None, trust: bool) -> None:
+    """Raise Untrusted where the stored configuration, and not the caller, names modules that are not installed."""
+    stored = config.env if env is None else ""
+    admit(stored, config.environment, folder.config, trust=trust, remedy="trust=True")
 
 
 def _read_training(state: Path, config: RunConfig, source: EnvSource, repeat: bool) -> Training:

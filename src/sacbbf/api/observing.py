@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -64,8 +64,7 @@ class Observing:
 
     def _raw(self, batch: Iterable[Any], batched: bool, memory: Any, starts: npt.NDArray[np.bool_] | None) -> Seen:
         """Return the states of raw observations, with the frames before them where an agent sees several."""
-        assert self.raw is not None
-        frames = np.stack([self.raw.to_frame(one) for one in batch])  # (B, C, ...)
+        frames = np.stack([cast(RawSide, self.raw).to_frame(one) for one in batch])  # (B, C, ...)
         if self.stack == 1:
             return Seen(frames, batched, memory)
         states = self._push(frames, None if memory is None else np.asarray(memory), starts, batched)
@@ -76,8 +75,7 @@ class Observing:
 
         A batch has one array for each part, as vector environments show it.
         """
-        assert self.raw is not None
-        space = self.raw.observation_space
+        space = cast(RawSide, self.raw).observation_space
         if space.contains(observation):
             return [observation], False
         part = observation

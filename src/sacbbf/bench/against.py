@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import IO, Any, cast
 
 import torch
 
@@ -97,7 +97,7 @@ class Worker:
 
     def __init__(self, way: str, size: str, agent: str, device: str, threads: int) -> None:
         self.way = way
-        command = [sys.executable, "-m", "sacbbf.bench.against", way, size, agent, device, str(threads)]
+        command = [sys.executable, "-P", "-m", "sacbbf.bench.against", way, size, agent, device, str(threads)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def __enter__(self) -> Worker:
@@ -110,13 +110,11 @@ class Worker:
 
     def updates(self, count: int) -> float:
         """Do `count` updates; returns the seconds they took."""
-        assert self.process.stdin is not None
-        print(count, file=self.process.stdin, flush=True)
+        print(count, file=cast(IO[str], self.process.stdin), flush=True)
         return float(self._answer())
 
     def _answer(self) -> Any:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
+        line = cast(IO[str], self.process.stdout).readline()
         if not line:
             raise RunFailed(f"the process that updates {self.way!r} ended with exit code {self.process.wait()}")
         return json.loads(line)

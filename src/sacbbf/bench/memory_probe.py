@@ -22,7 +22,7 @@ UPDATES = 5
 
 def measure_memory(size: SizeName, steps: int) -> int:
     """Return the peak memory in bytes of a run of `steps` steps on the CPU, from a fresh process."""
-    command = [sys.executable, "-m", __spec__.name if __spec__ else __name__, size, str(steps)]
+    command = [sys.executable, "-P", "-m", __spec__.name if __spec__ else __name__, size, str(steps)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return int(done.stdout.split()[-1])
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,10 +9,10 @@ from typing import Annotated, Any
 
 import tyro
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from sacbbf.commands.parsing import parse
-from sacbbf.errors import UsageError
 from sacbbf.run.records import RunDirectory
 from sacbbf.run.settings import differences, from_toml
 
@@ -38,11 +37,11 @@ def main(argv: Sequence[str]) -> int:
     runs = [RunDirectory(path).require() for path in (args.first, args.second)]
     configs = [from_toml(run.config) for run in runs]
     console = Console(width=None if Console().is_terminal else 130)
-    table = Table("", *(str(run.path) for run in runs))
+    table = Table("", *(escape(str(run.path)) for run in runs))
     for name, values in differences(*configs).items():
         table.add_row(name, *map(_show, values))
     table.add_section()
-    results = [read_result(run) for run in runs]
+    results = [run.read_result() or {} for run in runs]
     for name in (
         "score",
         "standard_error",
@@ -58,18 +57,7 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def read_result(run: RunDirectory) -> dict[str, Any]:
-    """Return a run's `result.json`, or nothing if it has none yet."""
-    try:
-        result: dict[str, Any] = json.loads(run.result.read_text())
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError) as error:
-        raise UsageError(f"cannot read {run.result}: {error}") from error
-    return result
-
-
 def _show(value: Any) -> str:
     if value is None:
         return "-"
-    return f"{value:,.3f}" if isinstance(value, float) and abs(value) >= 1e-2 else str(value)
+    return f"{value:,.3f}" if isinstance(value, float) and abs(value) >= 1e-2 else escape(str(value))

@@ -16,7 +16,7 @@ from sacbbf.machine.process import settle
 from sacbbf.run.devices import resolve_device
 from sacbbf.run.display import Display
 from sacbbf.run.records import RunDirectory, write_json
-from sacbbf.run.settings import from_toml
+from sacbbf.run.settings import playable
 
 EXAMPLES = """\
   sacbbf evaluate runs/CartPole-v1-sac-bbf-tiny-seed0
@@ -47,6 +47,8 @@ class EvaluateArgs:
     """auto, cpu, cuda, cuda:N or mps."""
     json: Path | None = None
     """Write the scores to this file too."""
+    trust: bool = False
+    """Import modules that the run names and that are not installed, also from the working directory."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -55,7 +57,7 @@ def main(argv: Sequence[str]) -> int:
     if args.seed is not None and args.seed < 0:
         raise UsageError(f"seed = {args.seed}: must be at least 0")
     run = RunDirectory(args.run).require()
-    config = from_toml(run.config)
+    config = playable(run.config, args.trust)
     from sacbbf.run.evaluate import plan_of
     from sacbbf.run.evaluate_run import evaluate_run
     from sacbbf.run.result import score_fields
@@ -67,14 +69,15 @@ def main(argv: Sequence[str]) -> int:
         records, game = evaluate_run(run, config, plan, device, display, args.critic)
     fields = score_fields(records, game)
     console = Console(soft_wrap=True)
-    console.print("returns " + " ".join(f"{score:g}" for score in fields["returns"]), highlight=False)
+    console.print("returns " + " ".join(f"{score:g}" for score in fields["returns"]), highlight=False, markup=False)
     console.print(
         f"mean {fields['score']:.2f}, standard error {fields['standard_error']:.2f}, "
         f"median {fields['median']:g}, {fields['episodes']} episodes, seed {plan.seed}",
         highlight=False,
+        markup=False,
     )
     if fields["human_normalised"] is not None:
-        console.print(f"human-normalised {fields['human_normalised']:.3f}", highlight=False)
+        console.print(f"human-normalised {fields['human_normalised']:.3f}", highlight=False, markup=False)
     if args.json is not None:
         write_json(args.json, {"run": str(args.run), "plan": asdict(plan), "by_critic": args.critic, **fields})
     return 0

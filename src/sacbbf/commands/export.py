@@ -13,6 +13,7 @@ from rich.console import Console
 from sacbbf.commands.parsing import parse
 from sacbbf.errors import UsageError
 from sacbbf.run.records import RunDirectory
+from sacbbf.run.settings import playable
 from sacbbf.run.sharing import write_hub_folder
 
 EXAMPLES = """\
@@ -34,6 +35,8 @@ class ExportArgs:
     """
     hub: Path | None = None
     """Write a folder ready for the Hub: weights, configuration, model card, score, and the video if there is one."""
+    trust: bool = False
+    """Import modules that the run names and that are not installed, also from the working directory."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -46,9 +49,9 @@ def main(argv: Sequence[str]) -> int:
     if args.onnx is not None:
         from sacbbf.run.onnx_export import write_onnx
 
-        write_onnx(run, args.onnx)
-        console.print(f"onnx {args.onnx}", highlight=False)
+        write_onnx(run, playable(run.config, args.trust), args.onnx)
+        console.print(f"onnx {args.onnx}", highlight=False, markup=False)
     if args.hub is not None:
         files = write_hub_folder(run, args.hub)
-        console.print(f"hub {args.hub}: {', '.join(path.name for path in files)}", highlight=False)
+        console.print(f"hub {args.hub}: {', '.join(path.name for path in files)}", highlight=False, markup=False)
     return 0

@@ -16,7 +16,7 @@ from sacbbf.envs.base import Pixels
 from sacbbf.errors import UsageError
 from sacbbf.run.display import Display
 from sacbbf.run.records import RunDirectory
-from sacbbf.run.settings import from_toml
+from sacbbf.run.settings import playable
 from sacbbf.run.video import write_video
 
 if TYPE_CHECKING:
@@ -57,6 +57,8 @@ class PlayArgs:
     """Stop an episode after this many steps."""
     device: str = "auto"
     """auto, cpu, cuda, cuda:N or mps."""
+    trust: bool = False
+    """Import modules that the run names and that are not installed, also from the working directory."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -70,7 +72,7 @@ def main(argv: Sequence[str]) -> int:
     if args.fps is not None and not 0 < args.fps <= 240:
         raise UsageError(f"fps = {args.fps}: must be above 0 and at most 240")
     run = RunDirectory(args.run).require()
-    config = from_toml(run.config)
+    config = playable(run.config, args.trust)
     from sacbbf.run.torch_setup import torch_set_up
     from sacbbf.run.watching import Film, Wish
 
@@ -86,10 +88,11 @@ def main(argv: Sequence[str]) -> int:
             write_video(out, film.pictures(), rate)
     console = Console(soft_wrap=True)
     if not args.window:
-        console.print(f"video {out}", highlight=False)
+        console.print(f"video {out}", highlight=False, markup=False)
     for number, last in film.ends.items():
         name = f"episode {number}: " if args.episodes > 1 else ""
-        console.print(f"{name}score {last.score:g} after {last.step:,} steps", highlight=False)
+        words = f"{name}score {last.score:g} after {last.step:,} steps"
+        console.print(words, highlight=False, markup=False)
     return 0
 
 

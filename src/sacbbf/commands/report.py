@@ -14,6 +14,7 @@ from sacbbf.commands.parsing import parse
 from sacbbf.disk.files import write_atomically
 from sacbbf.errors import UsageError
 from sacbbf.report.aggregate import Sampling
+from sacbbf.report.cells import one_line
 from sacbbf.report.contents import Report, build, build_published
 from sacbbf.report.latex import latex
 from sacbbf.report.markdown import markdown
@@ -118,7 +119,7 @@ def write(args: ReportArgs, report: Report) -> None:
         show(report, console)
         return
     for line in report.left_out:
-        console.print(f"left out: {line}", highlight=False, markup=False, soft_wrap=True)
+        console.print(f"left out: {one_line(line)}", highlight=False, markup=False, soft_wrap=True)
     write_files(args, report, console)
 
 

@@ -14,6 +14,7 @@ from rich.table import Table
 from sacbbf.commands import report
 from sacbbf.commands.parsing import parse
 from sacbbf.commands.sweep import carry_out, print_estimate, with_compilation, with_threads
+from sacbbf.envs.trust import search_working_directory
 from sacbbf.errors import UsageError
 from sacbbf.machine.allocator import keep_freed_pages
 from sacbbf.report.published import paper_tables
@@ -23,6 +24,7 @@ from sacbbf.run.settings import FREE
 from sacbbf.sweep.directory import SweepDirectory
 from sacbbf.sweep.paper import SCALES, ScaleName, note_on, table_spec
 from sacbbf.sweep.spec import Spec, parse_games, parse_seeds, parse_settings
+from sacbbf.sweep.trust import names_modules
 from sacbbf.sweep.workers import Workers, check_workers, device_of
 
 if TYPE_CHECKING:
@@ -85,13 +87,17 @@ def main(argv: Sequence[str]) -> int:
 
     check_workers(args)
     directory = SweepDirectory(directory_of(args).absolute())
-    spec = with_threads(replace(read_words(args), device=device_of(args)), directory, args)
+    spec = replace(read_words(args), device=device_of(args))
+    typed = names_modules(spec.envs, spec.variants, spec.settings)
+    if typed:
+        search_working_directory()
+    spec = with_threads(spec, directory, args)
     spec = with_compilation(spec, directory, args)
     check(spec, here=args.executor == "local")
     if args.dry_run:
         print_estimate(spec, args, args.quiet)
         return 0
-    code = carry_out(directory, spec, args, Console(quiet=args.quiet, soft_wrap=True))
+    code = carry_out(directory, spec, args, Console(quiet=args.quiet, soft_wrap=True), trust=typed)
     if code != 130:
         write_report(directory.path)
     return code

@@ -17,7 +17,7 @@ from sacbbf.machine.process import settle
 from sacbbf.run.devices import resolve_device
 from sacbbf.run.records import RunDirectory
 from sacbbf.run.remote_trackers import TrackerName
-from sacbbf.run.settings import from_toml
+from sacbbf.run.settings import playable
 
 EXAMPLES = """\
   sacbbf resume runs/Pong-sac-bbf-laptop-seed0
@@ -46,6 +46,8 @@ class ResumeArgs:
     """Stop training after this many hours; what was learned by then is evaluated and saved."""
     tracker: Annotated[tuple[TrackerName, ...], tyro.conf.UseAppendAction] = ()
     """Tell Weights & Biases (wandb) or MLflow (mlflow) too; they go on under the run's name there."""
+    trust: bool = False
+    """Import modules that the run names and that are not installed, also from the working directory."""
     quiet: bool = False
     """Print the result only."""
 
@@ -54,7 +56,7 @@ def main(argv: Sequence[str]) -> int:
     """Run the command; returns the exit code."""
     args = parse(ResumeArgs, argv, "resume", EXAMPLES)
     run = RunDirectory(args.run).require()
-    config = from_toml(run.config)
+    config = playable(run.config, args.trust)
     from sacbbf.run.admission import extend
     from sacbbf.run.train import train
 

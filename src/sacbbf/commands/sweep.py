@@ -12,6 +12,7 @@ from rich.console import Console
 
 from sacbbf.agents.presets import SIZES, SizeName
 from sacbbf.commands.parsing import parse
+from sacbbf.envs.trust import search_working_directory
 from sacbbf.errors import UsageError
 from sacbbf.run.devices import can_compile
 from sacbbf.run.display import Display
@@ -30,6 +31,7 @@ from sacbbf.sweep.spec import (
 )
 from sacbbf.sweep.status import sweep_states
 from sacbbf.sweep.table import LiveTable, details, left_words, overview, time_left
+from sacbbf.sweep.trust import admit_sweep, names_modules
 from sacbbf.sweep.twins import twins_last
 from sacbbf.sweep.workers import Workers, cells_at_a_time, check_workers, device_of, make_executor, threads_of
 
@@ -67,6 +69,8 @@ class SweepArgs(Workers):
     """Environment steps of each cell; by default the size's."""
     threads: int | None = None
     """CPU threads of each cell; by default the size's own, and no more than its share of the cores."""
+    trust: bool = False
+    """Import modules that the sweep in DIR names and that are not installed, also from the working directory."""
     status: bool = False
     """Print how far the sweep in DIR has come, from any terminal; nothing is run."""
     dry_run: bool = False
@@ -85,10 +89,11 @@ def main(argv: Sequence[str]) -> int:
         return 0
     check_workers(args)
     spec = read_words(args, directory)
+    typed = args.games is not None and names_modules(spec.envs, spec.variants, spec.settings)
     if args.dry_run:
         print_estimate(spec, args, args.quiet)
         return 0
-    return carry_out(directory, spec, args, console)
+    return carry_out(directory, spec, args, console, trust=args.trust or typed)
 
 
 def read_words(args: SweepArgs, directory: SweepDirectory) -> Spec:
@@ -106,17 +111,22 @@ def read_words(args: SweepArgs, directory: SweepDirectory) -> Spec:
             )
         if not directory.manifest.exists():
             raise UsageError("which games? --games takes atari26, minatar, paper-subset:SEED, or names: Pong,Boxing")
-        return directory.read()
+        spec = directory.read()
+        admit_sweep(spec, directory.manifest, args.trust)
+        return spec
     envs = parse_games(args.games)
+    variants, settings = parse_variants(args.agents, args.vary), parse_settings(args.set)
+    if args.trust or names_modules(envs, variants, settings):
+        search_working_directory()
     device = device_of(args)
-    size = args.size or fitting_size(envs, device, parse_settings(args.set))
+    size = args.size or fitting_size(envs, device, settings)
     spec = Spec(
         envs=envs,
-        variants=parse_variants(args.agents, args.vary),
+        variants=variants,
         seeds=parse_seeds(args.seeds),
         size=size,
         steps=SIZES[size].steps if args.steps is None else args.steps,
-        settings=parse_settings(args.set),
+        settings=settings,
         threads=args.threads,
         device=device,
     )
@@ -141,8 +151,11 @@ def with_threads(spec: Spec, directory: SweepDirectory, args: Workers) -> Spec:
     return replace(spec, threads=known)
 
 
-def carry_out(directory: SweepDirectory, spec: Spec, args: Workers, console: Console) -> int:
-    """Store a sweep, run what is not finished of it, and print a summary; returns the exit code."""
+def carry_out(directory: SweepDirectory, spec: Spec, args: Workers, console: Console, *, trust: bool = False) -> int:
+    """Store a sweep, run what is not finished of it, and print a summary; returns the exit code.
+
+    With `trust`, modules that it names may be imported from the working directory.
+    """
     directory.begin(spec)
     cells = spec.cells()
     directory.try_again(cells)
@@ -154,7 +167,7 @@ def carry_out(directory: SweepDirectory, spec: Spec, args: Workers, console: Con
     stop = Stop()
     totals = Totals()
     if open_cells:
-        executor = make_executor(directory, spec, args, len(open_cells))
+        executor = make_executor(directory, spec, args, len(open_cells), trust)
         try:
             with ending_cleanly(stop), LiveTable(console, directory, spec, states, executor.queues) as table:
                 totals = Driver(directory, executor, table, args.retries).run(open_cells, stop)

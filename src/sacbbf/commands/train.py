@@ -15,8 +15,10 @@ from rich.console import Console
 from sacbbf.agents.config import flatten
 from sacbbf.agents.presets import BASELINES
 from sacbbf.commands.parsing import parse
+from sacbbf.disk.reading import Unreadable
 from sacbbf.envs import games
 from sacbbf.envs.make import EnvSettings
+from sacbbf.envs.trust import admit, modules_of
 from sacbbf.errors import UsageError
 from sacbbf.machine.process import settle
 from sacbbf.run.devices import resolve_device
@@ -81,6 +83,8 @@ class TrainArgs(RunConfig):
     """Stop training after this many hours; what was learned by then is evaluated and saved."""
     tracker: Annotated[tuple[TrackerName, ...], tyro.conf.UseAppendAction] = ()
     """Tell Weights & Biases (wandb) or MLflow (mlflow) too, online or off; TensorBoard is always told."""
+    trust: bool = False
+    """Import modules that the file of --config names and that are not installed, also from the working directory."""
     video: bool = False
     """Record an episode at the end, unless interrupted, as `sacbbf play` does: video.mp4 in the run directory."""
     quiet: bool = False
@@ -115,6 +119,11 @@ def main(argv: Sequence[str]) -> int:
     return code
 
 
+def title(config: RunConfig) -> str:
+    """Return a run in a line."""
+    return f"{config.agent} on {config.env}, {config.size} size, {config.steps:,} steps, seed {config.seed}"
+
+
 def check_video(config: RunConfig) -> None:
     """Raise UsageError where no video could be made: better before the training than after it."""
     from sacbbf.run.watching import filmed
@@ -138,7 +147,7 @@ def finish(result: dict[str, Any], run: RunDirectory) -> int:
     try:
         words = summary(result, run)
     except (KeyError, TypeError, ValueError) as error:
-        raise UsageError(f"{run.result} does not hold a run's result: {error!r}") from error
+        raise Unreadable(run.result, f"it is not a run's result: {error!r}") from error
     Console(soft_wrap=True).print(words, highlight=False, markup=False)
     return 130 if result["stopped_by"] == "interrupt" else 0
 
@@ -150,9 +159,10 @@ def preset_defaults(argv: Sequence[str]) -> tuple[TrainArgs, str]:
     """
     words = _look_ahead(argv)
     source, init = words.pop("config", None), words.pop("init", None)
-    tables = read_toml(Path(source)) if source is not None else {}
+    tables = read_toml(Path(source), typed=True) if source is not None else {}
     overlay(BLANK, tables, str(source))  # refuses unknown settings and wrong types before any is used
-    env = words.pop("env", None) or tables.get("env")
+    typed_env, trust = words.pop("env", ""), words.pop("trust", False)
+    env = typed_env or tables.get("env")
     helping = any(word in ("-h", "--help") for word in argv)
     if env is None and not helping:
         raise UsageError("which environment? Give an Atari game (Pong), MinAtar/Breakout-v1, CartPole-v1, ...")
@@ -166,7 +176,10 @@ def preset_defaults(argv: Sequence[str]) -> tuple[TrainArgs, str]:
     flags = {name: words.pop(name) for name in list(words) if name in SHORT or name.startswith("environment.")}
     if helping:  # any device will do, and asking for a GPU takes PyTorch a second
         words["device"] = "cpu"
-    base, spec = resolve(env or "Pong", environment=with_flags(environment, flags), **chosen | words)
+    there = with_flags(environment, flags)
+    typed = typed_modules(typed_env, flags)
+    admit(env or "Pong", there, Path(source or "."), typed=typed, trust=trust)
+    base, spec = resolve(env or "Pong", environment=there, **chosen | words)
     if start is not None:
         base = like_its_start(base, start)
     base, note = overlay(base, tables, str(source)), ""
@@ -179,6 +192,11 @@ def preset_defaults(argv: Sequence[str]) -> tuple[TrainArgs, str]:
     values["env"] = tyro.MISSING if env is None else base.env
     values["device"] = "auto" if helping else base.device
     return TrainArgs(**values), note
+
+
+def typed_modules(env: str, flags: Mapping[str, Any]) -> set[str]:
+    """Return the modules that the user named on this command line."""
+    return {module for module, _ in modules_of(env, with_flags(EnvSettings(), flags))}
 
 
 def with_flags(environment: EnvSettings, flags: Mapping[str, Any]) -> EnvSettings:
@@ -284,11 +302,13 @@ def _look_ahead(argv: Sequence[str]) -> dict[str, Any]:
         spellings = dict.fromkeys((f"--{flag.replace('_', '-')}", f"--{flag}"))
         action = "append" if name in LISTED else "store"
         parser.add_argument(*spellings, dest=name, type=wanted.get(name, str), action=action)
+    parser.add_argument("--trust", action="store_true", default=None)
     try:
         found, _ = parser.parse_known_args(list(argv))
     except argparse.ArgumentError as error:
         raise UsageError(str(error)) from error
-    return {name: value for name, value in vars(found).items() if name in (*wanted, "env") and value is not None}
+    kept = (*wanted, "env", "trust")
+    return {name: value for name, value in vars(found).items() if name in kept and value is not None}
 
 
 def _flags_with_values() -> list[str]:

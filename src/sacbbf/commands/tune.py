@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import sys
@@ -16,10 +15,13 @@ from rich.console import Console
 
 from sacbbf.agents.presets import BASELINES, SIZES, SizeName
 from sacbbf.commands.parsing import parse
+from sacbbf.disk.reading import CONFIGURATION, RESULT, Unreadable, read_file, read_json
 from sacbbf.envs import games
+from sacbbf.envs.trust import search_working_directory
 from sacbbf.errors import UsageError
 from sacbbf.run.settings import Value
-from sacbbf.sweep.spec import fitting_size, parse_settings
+from sacbbf.sweep.spec import Variant, fitting_size, parse_settings
+from sacbbf.sweep.trust import names_modules
 from sacbbf.sweep.workers import Workers, check_workers, device_of, gpu_names
 from sacbbf.tune.budget import Budget, Clock, check_hours, measured_pace, planned_steps
 from sacbbf.tune.space import ALIASES, space_of
@@ -28,6 +30,7 @@ from sacbbf.tune.tuning import MOST_SEEDS, Tuning, TuningDirectory
 if TYPE_CHECKING:
     from sacbbf.tune.findings import Findings
 
+WHAT = "the result of a tuning"
 APART = ("size", "steps")  # settings that have options of their own
 
 EXAMPLES = """\
@@ -142,6 +145,8 @@ def settle(args: TuneArgs, workers: Workers, console: Console) -> tuple[TuningDi
     fixed = fixed_settings(args)
     env = games.find_game(args.env) or args.env
     here = workers.executor == "local"
+    if names_modules([env], [Variant(args.agent)], fixed):
+        search_working_directory()
     size = args.size or fitting_size([env], workers.device if here else "cpu", fixed)
     path = args.out or Path("tune") / f"{env.replace('/', '-').replace(':', '-')}-{args.agent}-{size}"
     directory = TuningDirectory(path.absolute())
@@ -186,13 +191,20 @@ def is_done(directory: TuningDirectory, args: TuneArgs) -> bool:
     """Whether the result of these very trials and hours is there already."""
     if not directory.summary.exists():
         return False
-    budget = json.loads(directory.summary.read_bytes())["budget"]
-    return (budget["trials"], budget["hours"]) == (args.trials, args.hours)
+    try:
+        budget = read_json(directory.summary, RESULT, WHAT)["budget"]
+        return (budget["trials"], budget["hours"]) == (args.trials, args.hours)
+    except (KeyError, TypeError) as error:
+        raise Unreadable(directory.summary, f"it is not {WHAT}: {error!r}") from error
 
 
 def print_again(directory: TuningDirectory) -> None:
     """Print the last words of a finished tuning."""
-    head = [line.removeprefix("# ") for line in directory.best.read_text().splitlines() if line.startswith("#")]
+    head = [
+        line.removeprefix("# ")
+        for line in read_file(directory.best, CONFIGURATION).decode(errors="replace").splitlines()
+        if line.startswith("#")
+    ]
     print_lines(head, directory)
 
 

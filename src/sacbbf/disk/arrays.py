@@ -6,7 +6,9 @@ Booleans are stored as BOOL, a byte of 0 or 1 each; any other byte there is dama
 from __future__ import annotations
 
 import json
+import zipfile
 import zlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from safetensors import SafetensorError, deserialize
 from safetensors.numpy import save
 
 from sacbbf.disk.files import Damaged
+from sacbbf.disk.reading import CASE, open_file
 
 KEY = "sacbbf"  # of the description among safetensors' metadata
 RESERVED = "__metadata__"  # safetensors' own entry
@@ -55,6 +58,15 @@ def unpack(
         return {name: _array(name, **view) for name, view in views}, _description(content)
     except REFUSALS as error:
         raise Damaged(f"does not hold packed arrays: {error}") from error
+
+
+def read_npz(path: Path) -> dict[str, np.ndarray]:
+    """Return the arrays of a file of NumPy that a user named; ValueError if it holds none, and nothing is executed."""
+    try:
+        with open_file(path, CASE, typed=True) as file, np.load(file, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (EOFError, AttributeError, TypeError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
+        raise ValueError(f"{path} does not hold arrays of NumPy: {error}") from error
 
 
 def _plain(name: str, array: np.ndarray) -> np.ndarray:

@@ -8,11 +8,12 @@ import hashlib
 import itertools
 import os
 import secrets
-import stat
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from sacbbf.disk.faults import reach
+from sacbbf.disk.reading import RECORD, Unreadable, is_there, open_file
 
 PIECE = 1 << 20  # bytes that are copied at a time
 NO_DIRECTORY_SYNC = (errno.EINVAL, errno.ENOTSUP)  # what file systems say that cannot flush directories
@@ -48,9 +49,9 @@ def copy_prefix(
     The new file is another one to the system: a former writer that still has the old file open then writes into a
     file that nobody sees. A missing file has 0 bytes. `folder` and `confirm` are as for write_atomically.
     """
-    if size or path.exists():
-        with _reading(path):
-            found = _size(path)
+    if size or is_there(path):
+        with _reading(path), open_file(path, RECORD) as file:
+            found = _size(file)
         if found < size:
             raise Damaged(f"{path} is {_misfit(found, size)} bytes")
     _put(path, _pieces(path, size), folder, role or path.name, confirm)
@@ -63,13 +64,12 @@ def checksum(content: bytes) -> str:
 
 def read_checked(path: Path, size: int, sha256: str) -> bytes:
     """Content of a file that has this size and checksum, else raise Damaged."""
-    with _reading(path):
-        found = _size(path)
+    with _reading(path), open_file(path, RECORD) as file:
+        found = _size(file)
         # Sizes first: a file that has grown out of bounds is not read at all.
         if found != size:
             raise Damaged(f"{path} is {_misfit(found, size)} bytes")
-        with path.open("rb") as file:
-            content = file.read(size)
+        content = file.read(size)
     if len(content) != size:
         raise Damaged(f"{path} is {_misfit(len(content), size)} bytes")
     if checksum(content) != sha256:
@@ -158,7 +158,7 @@ def _pieces(path: Path, size: int) -> Iterator[bytes]:
     if not size:
         return
     step, left = min(PIECE, (size + 1) // 2), size
-    with _reading(path), path.open("rb") as file:
+    with _reading(path), open_file(path, RECORD) as file:
         while left:
             piece = file.read(min(step, left))
             if not piece:
@@ -172,18 +172,16 @@ def _reading(path: Path) -> Iterator[None]:
     """Turn the system's errors while a file is read into Damaged."""
     try:
         yield
-    except (FileNotFoundError, NotADirectoryError) as error:
+    except FileNotFoundError as error:
         raise Damaged(f"{path} is missing") from error
+    except Unreadable as error:
+        raise Damaged(str(error)) from error
     except OSError as error:
         raise Damaged(f"{path} cannot be read: {error.strerror}") from error
 
 
-def _size(path: Path) -> int:
-    """Size of a regular file: opening a pipe would wait for its other end."""
-    found = path.stat()
-    if not stat.S_ISREG(found.st_mode):
-        raise Damaged(f"{path} is not a file")
-    return found.st_size
+def _size(file: BinaryIO) -> int:
+    return os.fstat(file.fileno()).st_size
 
 
 def _misfit(found: int, size: int) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import get_type_hints
 
 from sacbbf.disk.files import remove_quietly, temporary_name, write_new
+from sacbbf.disk.reading import Unreadable, read_file
 
 LEASE = "lease.json"
 LARGEST = 1 << 16  # bytes of a lease that are read
@@ -60,9 +61,8 @@ def myself(fence: int) -> Holder:
 def read_raw(folder: Path) -> bytes | None:
     """What a folder's lease says, understood or not; None if it cannot be read."""
     try:
-        with (folder / LEASE).open("rb") as file:
-            return file.read(LARGEST)
-    except OSError:
+        return read_file(folder / LEASE, LARGEST)
+    except (OSError, Unreadable):
         return None
 
 

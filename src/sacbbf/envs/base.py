@@ -145,10 +145,9 @@ class Clock:
 
     def tick(self, terminated: bool, truncated: bool = False) -> bool:
         """Count one step; whether the episode is truncated by it, which a terminated one never is."""
-        assert self._taken is not None
-        self._taken += 1
+        taken = self._taken = (self._taken or 0) + 1
         limit = self._spec.max_steps
-        truncated = not terminated and (truncated or (limit is not None and self._taken >= limit))
+        truncated = not terminated and (truncated or (limit is not None and taken >= limit))
         if terminated or truncated:
             self._taken = None
         return truncated

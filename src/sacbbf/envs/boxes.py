@@ -136,13 +136,13 @@ def _channels_first(shape: tuple[int, ...]) -> bool:
 
 def _scale(space: spaces.Box, side: int, channels: int, settings: EnvSettings) -> float | None:
     """What makes bytes of a plane's numbers; None where they are no bytes but a map of booleans or of any numbers."""
-    assert space.dtype is not None
     if settings.pictures == "bytes":
         return 1.0 if space.dtype == BYTE else None
     low, high = float(np.min(space.low)), float(np.max(space.high))
-    if space.dtype.kind in "ui":
+    kind = np.dtype(space.dtype).kind
+    if kind in "ui":
         return float(255 // max(int(high), 1)) if low >= 0 and high <= 255 else None
-    if space.dtype.kind != "f" or low != 0:
+    if kind != "f" or low != 0:
         return None
     if high == 255:
         return 1.0

@@ -22,7 +22,7 @@ _PLAIN = (bool, int, float, str, list, dict, tuple, type(None))
 def import_module(module: str, setting: str) -> ModuleType:
     """Import a module that a configuration names, for the sake of `setting`; all such imports happen here.
 
-    Importing runs the module's code. It is trusted as much as the `module:` in front of an environment's id.
+    Importing runs the module's code: `trust.py` decides before, where a folder and not the user names it.
     """
     try:
         return importlib.import_module(module)
@@ -62,11 +62,11 @@ def _value(text: str, given: str) -> Any:
         tables = tomllib.loads(f"value = {text}")
         if len(tables) == 1 and isinstance(tables["value"], _PLAIN):
             return tables["value"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         pass
     try:
         return ast.literal_eval(text)
-    except (ValueError, SyntaxError) as error:
+    except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
         if not text or text[0] in "[{('\"":
             raise EnvError(f"environment.kwargs = {given!r}: the value is neither TOML nor a Python literal") from error
         return text

@@ -183,7 +183,7 @@ class GymnasiumEnvironment:
             raise EnvError(f"{self._spec.id}: made without render = True, so there are no pictures")
         try:
             drawn = self._env.render()
-        except gymnasium.error.DependencyNotInstalled as error:
+        except (ImportError, gymnasium.error.DependencyNotInstalled) as error:
             raise MissingExtra(
                 f"{self._spec.id} cannot draw its pictures: {error}; pip install 'sacbbf[video]' brings pygame"
             ) from error

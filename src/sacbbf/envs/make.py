@@ -15,6 +15,7 @@ from sacbbf.envs.base import (
     check_at_least,
     check_sticky,
 )
+from sacbbf.envs.trust import CUSTOM
 
 if TYPE_CHECKING:
     import gymnasium
@@ -77,9 +78,6 @@ class EnvSettings:
 
 
 _BY_NAME = ("kwargs", "wrappers")  # for environments that Gymnasium makes from an id
-
-
-CUSTOM = "custom:"  # begins the names of environments that were handed in and cannot be found by name
 
 
 def make_env(

@@ -12,8 +12,9 @@ import gymnasium
 from sacbbf.envs.base import EnvError, Environment, EnvSpec
 from sacbbf.envs.copies import Copier, NoCopy, added_wrappers, is_plain
 from sacbbf.envs.gymnasium import AnyEnv, make_gymnasium
-from sacbbf.envs.make import CUSTOM, EnvSettings, make_env, refuse_foreign
+from sacbbf.envs.make import EnvSettings, make_env, refuse_foreign
 from sacbbf.envs.raw import RawSide, raw_side
+from sacbbf.envs.trust import CUSTOM
 
 EnvLike = str | AnyEnv | Callable[[], AnyEnv]
 _Maker = Callable[[bool], Environment]  # takes whether pictures are wanted

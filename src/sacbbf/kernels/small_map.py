@@ -8,6 +8,7 @@ made once for all k steps; so is what an action's plane adds.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import cast
 
 import torch
 from torch.nn import functional as F
@@ -46,8 +47,7 @@ def forward(model: TransitionModel, latent: torch.Tensor, actions: torch.Tensor)
     matrix0, matrix1 = entries.permute(0, 3, 2, 4, 1).reshape(2, channels * places, channels * places)  # (D, D) each
     planes = (from_action.flatten(2) @ taps.sum(1)).permute(1, 2, 0)  # (A, P, C)
     added = (planes + model.conv0.bias).flatten(1)[actions]  # (k, N, D)
-    assert model.conv1.bias is not None
-    bias1 = model.conv1.bias.repeat(places)  # (D,)
+    bias1 = cast(torch.Tensor, model.conv1.bias).repeat(places)  # (D,)
     rows, latents = to_rows(latent), []
     for shift in added:
         rows = F.relu_(torch.addmm(shift, rows, matrix0))

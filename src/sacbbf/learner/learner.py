@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import torch
@@ -162,17 +163,16 @@ class Learner:
     def compute(self, batch: Batch, beta: float | torch.Tensor) -> tuple[torch.Tensor, Terms]:
         """Return the loss to minimise, with its graph, and everything it was made of, without."""
         if isinstance(self.online, TwinNetwork):
-            assert isinstance(self.target, TwinNetwork)
-            return self._compute_twin(self.online, self.target, batch)
-        assert isinstance(self.target, AgentNetwork)
+            return self._compute_twin(self.online, cast(TwinNetwork, self.target), batch)
+        online, target = self.online, cast(AgentNetwork, self.target)
         row = self._bootstrap_row(batch)
         with self.timer("augmentation"):
             obs = self.prepare(batch.states[: max(row, self.spr_steps) + 1])
-        draws = self._draw(self.online, self.target, batch.return_n.shape[0])
+        draws = self._draw(online, target, batch.return_n.shape[0])
         with self.timer("forward"):
             return self._compute(
-                self.online,
-                self.target,
+                online,
+                target,
                 batch,
                 obs,
                 row,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import cast
 
 import torch
 from torch import nn
@@ -22,6 +23,7 @@ from sacbbf.networks.transition import TransitionModel
 
 RESET_SOFTLY = ("encoder.", "transition.")  # the parts that a reset only shrinks and perturbs
 RETURN_SCALE = "return_scale"  # a buffer of every network: what one of its units of return is in learning rewards
+NO_POLICY = "this agent has no policy branch"
 TRAINING_ONLY = ("transition.", "q_predictor.", "policy_predictor.", "auxiliary.")  # parts that only learning needs
 
 
@@ -98,8 +100,7 @@ class AgentNetwork(nn.Module):
             return None
         predictions = [self.q_predictor(q_features)]
         if policy_features is not None:
-            assert self.policy_predictor is not None, "a policy branch is predicted too"
-            predictions.append(self.policy_predictor(policy_features))
+            predictions.append(cast(nn.Module, self.policy_predictor)(policy_features))
         return torch.stack(predictions)
 
     def q_features(self, latent: torch.Tensor) -> torch.Tensor:
@@ -117,10 +118,12 @@ class AgentNetwork(nn.Module):
 
     def policy_features(self, latent: torch.Tensor) -> torch.Tensor:
         """The policy branch's projection (N, hidden), before its relu."""
-        assert self.policy_projection is not None, "this agent has no policy branch"
+        if self.policy_projection is None:
+            raise ValueError(NO_POLICY)
         return self.policy_projection(to_rows(latent))  # type: ignore[no-any-return]
 
     def policy_logits(self, features: torch.Tensor) -> torch.Tensor:
         """Logits of the policy (N, A) from the policy branch's projection."""
-        assert self.policy_head is not None, "this agent has no policy branch"
+        if self.policy_head is None:
+            raise ValueError(NO_POLICY)
         return self.policy_head(F.relu(features))  # type: ignore[no-any-return]

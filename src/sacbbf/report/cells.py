@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from sacbbf.errors import printable
 from sacbbf.report.aggregate import METRICS, Estimate
 
 QUOTED = "†"
@@ -77,6 +78,11 @@ def aggregate(estimate: Estimate | None, metric: str = "") -> str:
 def heading(metric: str) -> str:
     """Return a metric's name with the direction that is better."""
     return f"{METRICS[metric]} {ARROWS[metric]}"
+
+
+def one_line(text: str) -> str:
+    """Return a text in one line, with all that nobody sees spelled out."""
+    return printable(" ".join(text.split()))
 
 
 def slug(text: str) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 from sacbbf.agents.presets import BASELINES, SIZES, AgentName, Kind, SizeName, preset
 from sacbbf.envs import games
 from sacbbf.envs.make import EnvSettings
+from sacbbf.envs.trust import modules_of
 from sacbbf.errors import UsageError
 from sacbbf.run.settings import RunConfig, differences, resolve
 
@@ -25,12 +26,13 @@ RECORDING = (
 )  # fmt: skip
 WORDS = ("env", "agent", "size", "steps", "seed", "device")  # that a command gives before any other setting
 ANY_GAME = "Pong"
+FRAMES = 4  # in a state, of pictures
 NAMED = 3  # changes spelled out in a name
 
 
 @cache
 def _preset(env: str, agent: AgentName, size: SizeName, steps: int, environment: EnvSettings) -> RunConfig | None:
-    """Return the run that these words describe, on a CPU; None if the environment cannot be made here.
+    """Return the run that these words describe, on a CPU; None if the environment is not to be made here, or cannot.
 
     The environment is made as its settings say, which may change what is seen, and they themselves are left untouched.
     """
@@ -38,6 +40,8 @@ def _preset(env: str, agent: AgentName, size: SizeName, steps: int, environment:
     if game is not None and game != ANY_GAME:  # all Atari games have the same preset: one emulator will do
         found = _preset(ANY_GAME, agent, size, steps, EnvSettings())
         return None if found is None else replace(found, env=game)
+    if environment.kwargs or any(modules_of(env, environment)):
+        return None  # a report runs no code that a run names
     try:
         found, _ = resolve(env, agent=agent, size=size, steps=steps, device="cpu", environment=environment)
         return replace(found, environment=EnvSettings())
@@ -52,7 +56,8 @@ def preset_of(config: RunConfig) -> RunConfig:
         kinds: dict[str, Kind] = {"mlp": "vector", "grid": "grid"}
         kind = kinds.get(config.settings.network.encoder, "image")
         settings = preset(config.size, kind, config.steps, None, config.agent)
-        found = replace(config, settings=settings, environment=EnvSettings())
+        stack = FRAMES if kind == "image" else 1
+        found = replace(config, settings=settings, environment=EnvSettings(), stack=stack, clip_rewards=False)
     return replace(found, seed=config.seed, device=config.device)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sacbbf.report.aggregate import LOWER_IS_BETTER, METRICS
-from sacbbf.report.cells import number, score, span
+from sacbbf.report.cells import number, one_line, score, span
 from sacbbf.report.contents import Comparison, GameTable, Report, Row
 
 _SPECIAL = {
@@ -14,8 +14,13 @@ _ARROWS = {metric: r"$\downarrow$" if metric in LOWER_IS_BETTER else r"$\uparrow
 
 
 def escape(text: str) -> str:
-    """Return text as LaTeX prints it."""
-    return "".join(_SPECIAL.get(letter, letter) for letter in text)
+    """Return text as LaTeX prints it, in one line."""
+    return "".join(_SPECIAL.get(letter, letter) for letter in one_line(text))
+
+
+def _comment(text: str) -> str:
+    """Return text as a comment, which ends with its line."""
+    return f"% {one_line(text)}"
 
 
 def latex(report: Report) -> str:
@@ -24,9 +29,9 @@ def latex(report: Report) -> str:
         "% needs \\usepackage{booktabs, graphicx}",
         f"% intervals: stratified bootstrap, {report.sampling.reps} samples, seed {report.sampling.seed}",
     ]
-    parts += [f"% {line}" for line in (*report.left_out, *report.notes)]
+    parts += map(_comment, (*report.left_out, *report.notes))
     for number_, comparison in enumerate(report.comparisons):
-        parts += [f"% {note}" for note in comparison.notes]
+        parts += map(_comment, comparison.notes)
         parts += _games(report.table, comparison) if number_ == 0 else _aggregates(comparison)
     if report.raw:
         parts += _raw(report)

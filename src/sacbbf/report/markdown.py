@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from sacbbf.report.aggregate import METRICS
-from sacbbf.report.cells import ABOVE_HUMAN, DEFINITIONS, QUOTED, aggregate, heading, number, score, score_span
+from sacbbf.report.cells import (
+    ABOVE_HUMAN,
+    DEFINITIONS,
+    QUOTED,
+    aggregate,
+    heading,
+    number,
+    one_line,
+    score,
+    score_span,
+)
 from sacbbf.report.contents import Cell, Comparison, GameTable, Report
 from sacbbf.report.grouping import command
 from sacbbf.report.pairs import Improvement
 from sacbbf.report.pooled import Pooled
 from sacbbf.report.raw import RawTable
 
+_MARKS = re.compile(r"[\\`\[\]|]")
+
 
 def markdown(report: Report) -> str:
     """Return the whole report."""
-    parts = [f"# {report.title}"]
+    parts = [f"# {plain(report.title)}"]
     parts += _list("## Left out", report.left_out)
     parts += _list("## To know before reading", report.notes)
     parts += tables(report)
@@ -50,7 +63,7 @@ def tables(report: Report) -> Iterator[str]:
 
 
 def _list(title: str, lines: Sequence[str]) -> list[str]:
-    return [title, "\n".join(f"- {line}" for line in lines)] if lines else []
+    return [title, "\n".join(f"- {plain(line)}" for line in lines)] if lines else []
 
 
 def _comparison(comparison: Comparison) -> Iterator[str]:
@@ -67,7 +80,7 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
     yield _table(["agent", *map(heading, METRICS)], rows)
     yield f"95% intervals in brackets; {QUOTED} quoted from a paper's table."
     if comparison.notes:
-        yield "\n".join(f"- {note}" for note in comparison.notes)
+        yield "\n".join(f"- {plain(note)}" for note in comparison.notes)
     yield from _pairs(comparison.improvements)
 
 
@@ -79,7 +92,7 @@ def _pairs(found: Sequence[Improvement]) -> Iterator[str]:
 
 
 def _pooled(found: Pooled) -> Iterator[str]:
-    yield f"## Together, in units of the best: {', '.join(found.environments)}"
+    yield f"## Together, in units of the best: {plain(', '.join(found.environments))}"
     yield _table(["agent", "IQM"], [[name, aggregate(value)] for name, value in found.iqm.items()])
     yield from _pairs(found.improvements)
 
@@ -117,9 +130,14 @@ def _commands(report: Report) -> Iterator[str]:
     lines = [command(run.config) for agent in report.agents for run in agent.runs]
     if lines:
         yield "## Commands that reproduce the runs"
-        yield "\n".join(f"    {line}" for line in lines)
+        yield "\n".join(f"    {one_line(line)}" for line in lines)
 
 
 def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [headings, ["---", *["---:"] * (len(headings) - 1)], *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+    return "\n".join("| " + " | ".join(plain(cell) for cell in line) + " |" for line in lines)
+
+
+def plain(text: str) -> str:
+    """Return a text in one line without elements, links, code, or the end of a cell; bold stays bold."""
+    return _MARKS.sub(r"\\\g<0>", one_line(text)).replace("&", "&amp;").replace("<", "&lt;")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import html
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from sacbbf.errors import printable
 from sacbbf.report.charts import Chart
 from sacbbf.report.svg import draw
 
@@ -22,12 +25,18 @@ class Section:
 
 def text(value: object) -> str:
     """Return a value as HTML text."""
-    return html.escape(str(value))
+    return html.escape(printable(str(value)))
 
 
 def name(value: str) -> str:
     """Return an agent's name as HTML text that may be broken where its settings have a mark."""
     return re.sub(r"([._=/])", r"\1<wbr>", text(value))
+
+
+def permit(script: str) -> str:
+    """Return what a page's policy says of the one script that it may run."""
+    digest = hashlib.sha256(script.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
 def join(parts: Iterable[str]) -> str:
@@ -38,7 +47,7 @@ def join(parts: Iterable[str]) -> str:
 def tag(element: str, content: str = "", **attributes: str | None) -> str:
     """Return an element; `class_` and `aria_label` stand for class and aria-label, None for no attribute."""
     given = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{html.escape(value)}"'
+        f' {key.rstrip("_").replace("_", "-")}="{text(value)}"'
         for key, value in attributes.items()
         if value is not None
     )

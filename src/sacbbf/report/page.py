@@ -19,6 +19,9 @@ from sacbbf.report.page_scores import (
     raw_section,
 )
 
+# Should a name ever break out of its cell, it still loads and runs nothing.
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; media-src data:; base-uri 'none';"
+
 
 def page(report: Report) -> str:
     """Return the whole page."""
@@ -50,13 +53,15 @@ def page(report: Report) -> str:
 
 def document(title: str, body: str) -> str:
     """Return a page with its style and script in it."""
+    script = "\n" + _file("page.js")
     series = "".join(f".c{number}{{--series:{colour}}}" for number, colour in enumerate(COLOURS))
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n<link rel="icon" href="data:,">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY} script-src {m.permit(script)}">\n'
         f"<title>{m.text(title)}</title>\n<style>\n{_file('page.css')}{series}\n</style>\n</head>\n"
-        f"<body>\n{body}\n<script>\n{_file('page.js')}</script>\n</body>\n</html>\n"
+        f"<body>\n{body}\n<script>{script}</script>\n</body>\n</html>\n"
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from sacbbf.agents.config import flatten
+from sacbbf.disk.reading import Unreadable, read_file
 from sacbbf.report import markup as m
 from sacbbf.report.cells import score
 from sacbbf.report.contents import Report
@@ -27,17 +28,25 @@ def media(report: Report) -> m.Section | None:
         for run in agent.runs:
             for name, kind in MEDIA.items():
                 path = run.directory.path / name
-                if path.is_file() and path.stat().st_size <= left:
-                    left -= path.stat().st_size
-                    figures.append(_picture(path.read_bytes(), kind, name, run))
-                elif path.is_file():
+                try:
+                    content = read_file(path, left)
+                except FileNotFoundError:
+                    continue
+                except Unreadable:
                     missed.append(str(path))
+                    continue
+                left -= len(content)
+                figures.append(_picture(content, kind, name, run))
         if figures:
             title = m.tag("summary", m.text(f"{agent.name}: {len(figures)}"))
             groups.append(m.tag("details", title + m.tag("div", m.join(figures), class_="gallery")))
     if not groups and not missed:
         return None
-    more = m.tag("p", m.text(f"Not embedded, for want of room: {', '.join(missed)}.")) if missed else ""
+    more = (
+        m.tag("p", m.text(f"Not embedded, for want of room or because they are no files: {', '.join(missed)}."))
+        if missed
+        else ""
+    )
     return m.section("pictures", "Pictures", "Pictures and videos of the runs", *groups, more)
 
 

@@ -22,7 +22,9 @@ def write_plots(report: Report, folder: Path) -> list[Path]:
 
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    with matplotlib.rc_context({"svg.hashsalt": SALT, "svg.fonttype": "none", "font.size": 9}):
+    with matplotlib.rc_context(
+        {"svg.hashsalt": SALT, "svg.fonttype": "none", "font.size": 9, "text.parse_math": False}
+    ):
         for name, charts in all_charts(report):
             figure = draw_figure(charts)
             for ending in ("png", "svg"):

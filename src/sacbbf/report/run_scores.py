@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sacbbf.disk.reading import MANIFEST, Unreadable, is_there, read_json
 from sacbbf.errors import UsageError
 from sacbbf.run.records import RunDirectory, read_lines
+from sacbbf.run.result_kinds import is_count, is_number
 from sacbbf.run.settings import RunConfig, from_toml
+from sacbbf.sweep.directory import WHAT
 
 NEEDED = ("env", "agent", "size", "seed", "finished", "score", "steps")
 Points = tuple[tuple[int, float], ...]  # (step, score)
@@ -51,11 +52,11 @@ def sweep_notes(runs: list[Path]) -> list[str]:
     folders = (run.absolute().parents for run in runs)
     for manifest in sorted({above[3] / "sweep.json" for above in folders if len(above) > 3}):
         try:
-            note = json.loads(manifest.read_bytes())["spec"]["note"]
+            note = read_json(manifest, MANIFEST, WHAT)["spec"]["note"]
         except FileNotFoundError:
             continue
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise UsageError(f"{manifest} is not the manifest of a sweep: {error!r}") from error
+        except (KeyError, TypeError) as error:
+            raise Unreadable(manifest, f"it is not {WHAT}: {error!r}") from error
         if note:
             notes.append(str(note))
     return notes
@@ -64,7 +65,7 @@ def sweep_notes(runs: list[Path]) -> list[str]:
 def read_run(path: Path) -> RunScore | str:
     """Read a run; in words why it is not there to be reported yet, or UsageError for a corrupt one."""
     directory = RunDirectory(path)
-    if not directory.config.is_file():
+    if not is_there(directory.config):
         raise UsageError(f"{path} holds a result.json but no config.toml")
     config = from_toml(directory.config)
     result = directory.read_result()
@@ -87,38 +88,23 @@ def read_run(path: Path) -> RunScore | str:
 
 
 def _check_result(result: dict[str, Any], path: Path) -> None:
-    """Raise UsageError unless a result holds what is needed, each of its type."""
+    """Raise UsageError unless a result holds what is needed."""
     missing = [name for name in NEEDED if name not in result]
     if missing:
         raise UsageError(f"{path} lacks {', '.join(missing)}")
-    if not isinstance(result["finished"], bool):
-        raise UsageError(f"{path}: finished = {result['finished']!r}: must be true or false")
-    if not isinstance(result["steps"], int) or isinstance(result["steps"], bool) or result["steps"] < 0:
-        raise UsageError(f"{path}: steps = {result['steps']!r}: must be a whole number")
-    if not _is_finite(result["score"]) and (result["finished"] or result["score"] is not None):
-        raise UsageError(f"{path}: score = {result['score']!r}: must be a finite number")
-    baselines = result.get("baselines", {})
-    for name, played in baselines.items() if isinstance(baselines, dict) else [("baselines", baselines)]:
-        if not isinstance(played, dict) or not all(_is_finite(played.get(key)) for key in ("score", "standard_error")):
-            raise UsageError(f"{path}: {name} = {played!r}: must have a score and a standard_error")
-
-
-def _is_finite(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if result["score"] is None and result["finished"]:
+        raise UsageError(f"{path}: score = None: must be a finite number")
 
 
 def _points(path: Path, field: str) -> Points:
     """Return step and score of each line of a record; lines without a score are passed over."""
     points: list[tuple[int, float]] = []
-    lines = read_lines(path)
-    number = 0
-    while True:
-        number += 1
-        try:
-            line = next(lines, None)
-            if line is None:
-                return tuple(points)
-            if line[field] is not None:
-                points.append((int(line["step"]), float(line[field])))
-        except (OSError, KeyError, TypeError, ValueError) as error:
-            raise UsageError(f"{path}:{number}: is not a line with step and {field}: {error}") from error
+    for number, line in enumerate(read_lines(path), 1):
+        step: Any = line.get("step")
+        score = line.get(field, "nothing")
+        if score is None:
+            continue
+        if not is_count(step) or not is_number(score):
+            raise Unreadable(path, f"line {number} is not one with step and {field}: it has {step!r} and {score!r}")
+        points.append((int(step), float(score)))
+    return tuple(points)

@@ -6,11 +6,13 @@ What is wrong is named by file and line. It is never mended: it ends the reading
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from sacbbf.disk.reading import TABLE, Unreadable, is_there, open_file
 from sacbbf.envs import games
 from sacbbf.errors import UsageError
 from sacbbf.report.grouping import group_names, shared_words
@@ -107,7 +109,7 @@ def read_scores(
     for path in paths:
         if path.is_dir():
             _read_directory(path, unfinished, seen, reading)
-        elif path.is_file():
+        elif is_there(path):
             _read_csv(path, reading)
         else:
             raise UsageError(f"{path}: no such file or directory")
@@ -133,7 +135,9 @@ def read_scores(
 
 
 def _read_directory(path: Path, unfinished: bool, seen: set[Path], reading: _Reading) -> None:
-    runs = find_runs(path)
+    links: list[Path] = []
+    runs = find_runs(path, links.append)
+    reading.left_out += [f"{link}: a link, which is not followed; give where it leads as a path too" for link in links]
     reading.notes += sweep_notes(runs)
     if not runs:
         empty = not any(path.iterdir())
@@ -165,7 +169,7 @@ def _read_directory(path: Path, unfinished: bool, seen: set[Path], reading: _Rea
 def _read_csv(path: Path, reading: _Reading) -> None:
     """Read `agent,game,seed,score`, and the scores of random and blind play if they stand there too."""
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
+        with io.TextIOWrapper(open_file(path, TABLE, typed=True), "utf-8-sig", newline="") as file:
             rows = csv.DictReader(file, skipinitialspace=True)
             missing = [name for name in COLUMNS if name not in (rows.fieldnames or ())]
             if missing:
@@ -176,6 +180,9 @@ def _read_csv(path: Path, reading: _Reading) -> None:
             before = len(reading.entries) + len(reading.faults)
             for row in rows:
                 _read_row(row, f"{path}:{rows.line_num}", str(path), reading)
+    except Unreadable as error:
+        reading.faults.append(str(error))
+        return
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         reading.faults.append(f"{path} is not a CSV file: {error}")
         return
@@ -188,6 +195,9 @@ def _read_row(row: Mapping[str | None, str | None], origin: str, source: str, re
         reading.faults.append(f"{origin}: more fields than columns")
         return
     values = {name: " ".join((row[name] or "").split()) for name in COLUMNS}
+    if unseen := [name for name, value in values.items() if not value.isprintable()]:
+        reading.faults.append(f"{origin}: {', '.join(unseen)} of letters that cannot be printed")
+        return
     empty = [name for name, value in values.items() if not value]
     if empty:
         reading.faults.append(f"{origin}: no {', '.join(empty)}")

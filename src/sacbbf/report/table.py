@@ -9,10 +9,13 @@ from typing import Any
 
 from sacbbf.envs import games
 from sacbbf.report.aggregate import Estimate
+from sacbbf.report.cells import one_line
 from sacbbf.report.contents import Report
 from sacbbf.report.pairs import Improvement
 
 COLUMNS = ("agent", "statistic", "environment", "value", "low", "high", "runs", "how", "source")
+WORDS = ("agent", "statistic", "environment", "source")  # which may be anybody's; all others are numbers
+FORMULA = ("=", "+", "-", "@")  # how a formula begins in a spreadsheet
 
 
 def table(report: Report) -> str:
@@ -21,8 +24,14 @@ def table(report: Report) -> str:
     writer = csv.DictWriter(out, COLUMNS, lineterminator="\n", restval="")
     writer.writeheader()
     for line in (*_aggregates(report), *_games(report), *_raw(report)):
-        writer.writerow(line)
+        writer.writerow({name: _cell(value) if name in WORDS else value for name, value in line.items()})
     return out.getvalue()
+
+
+def _cell(value: Any) -> str:
+    """Return words in one line that no spreadsheet takes for a formula."""
+    words = one_line(str(value))
+    return f"'{words}" if words.startswith(FORMULA) else words
 
 
 def _line(agent: str, statistic: str, environment: str, found: Estimate, **rest: Any) -> dict[str, Any]:

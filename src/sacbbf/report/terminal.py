@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sacbbf.report.aggregate import METRICS
-from sacbbf.report.cells import ABOVE_HUMAN, QUOTED, aggregate, heading, number, score, score_span
+from sacbbf.report.cells import ABOVE_HUMAN, QUOTED, aggregate, heading, number, one_line, score, score_span
 from sacbbf.report.contents import Cell, Comparison, Report
 from sacbbf.report.pairs import Improvement
 
@@ -18,7 +18,7 @@ def show(report: Report, console: Console) -> None:
     """Print the report's tables and notes."""
     for title, lines in (("left out", report.left_out), ("note", report.notes)):
         for line in lines:
-            console.print(f"{title}: {line}", highlight=False, markup=False)
+            console.print(f"{title}: {one_line(line)}", highlight=False, markup=False)
     for comparison in report.comparisons:
         _comparison(comparison, console)
     if report.printed:
@@ -38,7 +38,7 @@ def show(report: Report, console: Console) -> None:
         _raw(report, console)
     if report.pooled is not None:
         rows = [[escape(name), aggregate(value)] for name, value in report.pooled.iqm.items()]
-        title = f"together, in units of the best agent's mean: {', '.join(report.pooled.environments)}"
+        title = f"together, in units of the best agent's mean: {escape(', '.join(report.pooled.environments))}"
         console.print(_table(title, ["agent", "IQM"], rows))
         _pairs(report.pooled.improvements, console)
     words = f"95% intervals: stratified bootstrap, {report.sampling.reps:,} samples, seed {report.sampling.seed}"
@@ -80,11 +80,13 @@ def _raw(report: Report, console: Console) -> None:
         for row in table.rows:
             gain = "-" if row.gain is None else f"{row.gain:.2f}"
             interval = score_span(row.score) or "-"
-            rows.append([table.environment, escape(row.agent), score(row.score.value), interval, str(row.runs), gain])
+            rows.append(
+                [escape(table.environment), escape(row.agent), score(row.score.value), interval, str(row.runs), gain]
+            )
         for name, played in table.baselines.items():
             runs = f"measured in {played.runs}"
             cells = [f"{name} play", score(played.score), score_span(played.estimate), runs, "-"]
-            rows.append([table.environment, *cells])
+            rows.append([escape(table.environment), *cells])
     head = ["environment", "agent", "mean score", "95% interval", "runs", "(score - random) / (blind - random)"]
     console.print(_table("raw scores: no human score is known", head, rows))
 

@@ -15,7 +15,7 @@ from sacbbf.disk.lease import Lease
 from sacbbf.envs.base import EnvSpec
 from sacbbf.errors import UsageError
 from sacbbf.run.more_steps import extended
-from sacbbf.run.policy_file import check_layout, read_layout
+from sacbbf.run.policy_file import check_layout, read_layout, read_policy
 from sacbbf.run.records import RunDirectory, json_bytes
 from sacbbf.run.settings import FREE, RunConfig, check_run, differences, from_toml, to_toml
 
@@ -51,7 +51,7 @@ def start_from(init: Path | None, config: RunConfig, spec: EnvSpec) -> tuple[Run
     if there != config.agent:
         raise UsageError(f"agent = {config.agent!r}: must be {there!r}, as in {init}")
     check_layout(read_layout(folder.policy), config, spec, str(init))
-    content = folder.policy.read_bytes()
+    content = read_policy(folder.policy)
     return replace(config, initial_policy=checksum(content)), content
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from sacbbf.disk.arrays import pack, unpack
 from sacbbf.disk.files import Damaged, checksum, read_checked, remove_quietly
 from sacbbf.disk.lease import Lease
+from sacbbf.disk.reading import Unreadable, read_file
 from sacbbf.replay import Replay
 from sacbbf.replay.state import read_rows, row_bytes, write_rows
 from sacbbf.run.loop import Training
@@ -203,11 +204,9 @@ def read_manifests(folder: Path, on_damage: Callable[[str], object] = lambda why
 def read_manifest(path: Path) -> Manifest:
     """Read a manifest, or raise Damaged."""
     try:
-        if path.stat().st_size > LARGEST_MANIFEST:
-            raise Damaged(f"{path} is too large for a manifest")
-        content = path.read_bytes()
-    except OSError as error:
-        raise Damaged(f"{path} cannot be read: {error.strerror}") from error
+        content = read_file(path, LARGEST_MANIFEST)
+    except (Unreadable, FileNotFoundError) as error:
+        raise Damaged(str(error)) from error
     manifest = decode(content, str(path))
     if manifest_name(manifest.step) != path.name:
         raise Damaged(f"{path} is the manifest of step {manifest.step}")
@@ -282,6 +281,8 @@ def _check_reach(manifest: Manifest, replay: Replay) -> None:
 
 
 def _read(folder: Path, mark: FileMark, *, compressed: bool, limit: int) -> Any:
+    if mark.size > limit + SLACK:
+        raise Damaged(f"{folder / mark.name} has {mark.size} bytes, and at most {limit} fit")
     content = read_checked(folder / mark.name, mark.size, mark.sha256)
     try:
         return unpack(content, compressed=compressed, limit=limit)[0]

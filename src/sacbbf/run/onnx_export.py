@@ -26,7 +26,7 @@ from sacbbf.networks import Network
 from sacbbf.policy import act
 from sacbbf.run.policy_file import load_policy, read_layout
 from sacbbf.run.records import RunDirectory
-from sacbbf.run.settings import RunConfig, from_toml, read_spec
+from sacbbf.run.settings import RunConfig, read_spec
 
 
 class Acting(nn.Module):
@@ -46,9 +46,8 @@ class Acting(nn.Module):
         return rated if masks is None else rated.masked_fill(~masks, -torch.inf)
 
 
-def write_onnx(run: RunDirectory, path: Path) -> None:
-    """Write a run's policy as ONNX."""
-    config = from_toml(run.config)
+def write_onnx(run: RunDirectory, config: RunConfig, path: Path) -> None:
+    """Write the policy of a run with this configuration as ONNX."""
     spec = read_spec(config.env, config.environment)
     network = load_policy(run.policy, torch.device("cpu"))
     dtype = torch.from_numpy(np.zeros(1, state_space(spec, config.stack).dtype)).dtype

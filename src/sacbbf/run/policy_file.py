@@ -9,12 +9,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
 from sacbbf.agents.config import NetworkConfig, flatten
-from sacbbf.disk.files import checksum
+from sacbbf.disk.arrays import unpack
+from sacbbf.disk.files import Damaged, checksum
+from sacbbf.disk.reading import POLICY, Unreadable, read_file
 from sacbbf.envs.base import EnvSpec
 from sacbbf.envs.stack import state_shape
 from sacbbf.errors import UsageError
@@ -51,20 +53,46 @@ class Layout:
 
 def load_policy(path: Path, device: torch.device) -> Network:
     """Rebuild the networks stored at `path`; nothing in the file is executed."""
-    with _reading(path), safe_open(path, "pt") as file:
-        layout = _layout(file)
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-        with torch.random.fork_rng(devices=[]):  # what the layers draw is replaced
-            network = lay_out(layout.network, layout.obs_shape, layout.num_actions, self_prediction=False)
-        # Policies of version 0.1.0 lack the scale of returns: theirs were raw.
-        network.load_state_dict({RETURN_SCALE: torch.zeros(())} | tensors)
-    return network.to(device).requires_grad_(False).eval()
+    return _build(path, read_policy(path)).to(device).requires_grad_(False).eval()
 
 
 def read_layout(path: Path) -> Layout:
     """Return what the policy stored at `path` was built for."""
-    with _reading(path), safe_open(path, "pt") as file:
-        return _layout(file)
+    with _reading(path):
+        return _layout(unpack(read_policy(path))[1])
+
+
+def read_policy(path: Path) -> bytes:
+    """Return the content of a policy's file."""
+    try:
+        return read_file(path, POLICY)
+    except FileNotFoundError as error:
+        raise UsageError(f"{path.parent} holds no trained policy ({path.name} is missing)") from error
+
+
+def _build(path: Path, content: bytes) -> Network:
+    with _reading(path):
+        arrays, meta = unpack(content)
+        # Policies of version 0.1.0 lack the scale of returns: theirs were raw.
+        arrays = {RETURN_SCALE: np.zeros((), np.float32)} | arrays
+        layout = _layout(meta)
+        _check_shapes(layout, arrays)
+        with torch.random.fork_rng(devices=[]):  # what the layers draw is replaced
+            network = lay_out(layout.network, layout.obs_shape, layout.num_actions, self_prediction=False)
+        network.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
+    return network
+
+
+def _check_shapes(layout: Layout, arrays: dict[str, np.ndarray]) -> None:
+    """Raise ValueError for networks that the file does not hold, before they take any memory."""
+    try:
+        with torch.device("meta"):
+            network = lay_out(layout.network, layout.obs_shape, layout.num_actions, self_prediction=False)
+    except (NotImplementedError, RuntimeError):  # a part of one's own that looks at its numbers as it is made
+        return
+    for name, value in network.state_dict().items():
+        if name not in arrays or tuple(value.shape) != arrays[name].shape:
+            raise ValueError(f"{name} must be an array of shape {tuple(value.shape)}")
 
 
 def check_layout(layout: Layout, config: RunConfig, spec: EnvSpec, source: str) -> None:
@@ -83,15 +111,13 @@ def check_layout(layout: Layout, config: RunConfig, spec: EnvSpec, source: str) 
 
 def load_initial_policy(path: Path, sha256: str) -> Network:
     """Rebuild the networks that a run starts from; UsageError if the file is not the one that it was begun with."""
-    with _reading(path):
-        content = path.read_bytes()
+    content = read_policy(path)
     if checksum(content) != sha256:
         raise UsageError(f"{path} is not the policy that the run was begun with: its checksum is another")
-    return load_policy(path, torch.device("cpu"))
+    return _build(path, content).requires_grad_(False).eval()
 
 
-def _layout(file: Any) -> Layout:
-    meta: dict[str, Any] = json.loads(file.metadata()["sacbbf"])
+def _layout(meta: dict[str, Any]) -> Layout:
     return Layout(
         NetworkConfig(**meta["network"]), tuple(meta["obs_shape"]), meta["num_actions"], meta.get("masked", False)
     )
@@ -99,10 +125,8 @@ def _layout(file: Any) -> Layout:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """Turn what can be wrong with a policy file into a UsageError."""
+    """Turn what can be wrong with a policy's content into Unreadable."""
     try:
         yield
-    except FileNotFoundError as error:
-        raise UsageError(f"{path.parent} holds no trained policy ({path.name} is missing)") from error
-    except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError, OSError) as error:
-        raise UsageError(f"cannot read the policy {path}: {error}") from error
+    except (Damaged, KeyError, TypeError, ValueError, RuntimeError, ArithmeticError) as error:
+        raise Unreadable(path, str(error), what="the policy ") from error

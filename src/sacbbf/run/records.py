@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,9 @@ from typing import Any
 from sacbbf.disk.faults import reach
 from sacbbf.disk.files import Damaged, write_atomically
 from sacbbf.disk.lease import Lease, state_folder
+from sacbbf.disk.reading import LINE, RECORD, RESULT, Unreadable, is_there, open_file, read_json
 from sacbbf.errors import RunFailed, UsageError
+from sacbbf.run.result_kinds import check_result
 
 RECORDS = ("episodes", "metrics", "evaluations", "diagnostics", "speed")
 PIECE = 1 << 20  # bytes read at a time
@@ -88,20 +90,17 @@ class RunDirectory:
 
     def require(self) -> RunDirectory:
         """Return itself if it holds a run, else raise UsageError."""
-        if not self.config.is_file():
+        if not is_there(self.config):
             raise UsageError(f"{self.path} is not a run directory: it holds no config.toml")
         return self
 
     def read_result(self) -> dict[str, Any] | None:
         """Return what `result.json` holds; None if there is none."""
         try:
-            found = json.loads(self.result.read_bytes())
+            found = read_json(self.result, RESULT, "a run's result")
         except FileNotFoundError:
             return None
-        except (OSError, ValueError) as error:
-            raise UsageError(f"cannot read {self.result}: {error}") from error
-        if not isinstance(found, dict):
-            raise UsageError(f"cannot read {self.result}: it holds no object")
+        check_result(self.result, found)
         return found
 
     def _holds_other_files(self) -> bool:
@@ -188,10 +187,12 @@ def _hash_prefix(path: Path, mark: Mark) -> Any:
     left = mark.size
     try:
         if left:
-            with path.open("rb") as file:
+            with open_file(path, RECORD) as file:
                 while left and (piece := file.read(min(left, PIECE))):
                     found.update(piece)
                     left -= len(piece)
+    except Unreadable as error:
+        raise Damaged(str(error)) from error
     except OSError as error:
         raise Damaged(f"{path} cannot be read: {error.strerror}") from error
     if left:
@@ -207,22 +208,51 @@ def check_record(path: Path, mark: Mark) -> None:
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Objects of a JSON-lines file; none if there is no such file, and a line cut off at the end is left out."""
-    if not path.exists():
+    """Objects of a record, a line each; none if there is no such file, and a line cut off at the end is left out."""
+    try:
+        file = open_file(path, RECORD)
+    except FileNotFoundError:
         return
-    with path.open() as file:
-        for line in file:
-            if line.endswith("\n"):
-                yield json.loads(line)
+    with file:
+        number = 1
+        while (line := file.readline(LINE)).endswith(b"\n"):
+            yield _object(line, path, number)
+            number += 1
+    if len(line) == LINE:
+        raise Unreadable(path, f"line {number} has more than {LINE:,} bytes")
+
+
+def _object(line: bytes, path: Path, number: int) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(path, f"line {number} is not one of a record: {error}") from error
+    if not isinstance(found, dict):
+        raise Unreadable(path, f"line {number} is not one of a record: it holds no object")
+    return found
 
 
 def _not_finite(value: Any) -> bool:
     return isinstance(value, float) and not math.isfinite(value)
 
 
-def find_runs(path: Path) -> list[Path]:
-    """Return the run directories at or below a path, in order; what lies inside a run is no other run."""
-    if any((path / name).is_file() for name in ("config.toml", "result.json")):
-        return [path]
-    below = sorted(entry for entry in path.iterdir() if entry.is_dir() and not entry.name.startswith("."))
-    return [run for entry in below for run in find_runs(entry)]
+def find_runs(path: Path, on_link: Callable[[Path], object] = lambda link: None) -> list[Path]:
+    """Return the run directories at or below a path, in order; what lies inside a run is no other run.
+
+    Links to folders are not followed but told: they lead elsewhere, or in a circle.
+    """
+    found, left = [], [path]
+    while left:
+        folder = left.pop()
+        if any(is_there(folder / name) for name in ("config.toml", "result.json")):
+            found.append(folder)
+            continue
+        below = sorted(
+            (entry for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith(".")), reverse=True
+        )
+        for entry in below:
+            if entry.is_symlink():
+                on_link(entry)
+            else:
+                left.append(entry)
+    return found

@@ -6,7 +6,6 @@ Its networks are not stored but generated from seeds.
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass, replace
 from importlib import resources
@@ -27,6 +26,8 @@ from sacbbf.agents.config import (
     OptimiserConfig,
     ScheduleConfig,
 )
+from sacbbf.disk.arrays import read_npz
+from sacbbf.disk.reading import CONFIGURATION, read_json
 from sacbbf.errors import UsageError
 from sacbbf.learner.learner import Learner
 from sacbbf.learner.noise import NoNoise
@@ -76,7 +77,7 @@ def find_cases(given: str | None) -> list[Path]:
         if inside:
             return inside
     base = path.with_suffix("") if path.suffix in (".json", ".npz") else path
-    for candidate in (base, base.with_name(base.name + "_update")):
+    for candidate in (base, base.with_name(base.name + "_update")) if base.name else ():
         if candidate.with_name(candidate.name + ".json").exists():
             return [candidate]
     if given.removesuffix("_update") in shipped:
@@ -92,10 +93,9 @@ def load_case(prefix: Path) -> Case:
     json_path = prefix.with_name(prefix.name + ".json")
     npz_path = prefix.with_name(prefix.name + ".npz")
     try:
-        meta = json.loads(json_path.read_text())
-        with np.load(npz_path, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, KeyError, EOFError) as error:
+        meta = read_json(json_path, CONFIGURATION, "the description of a case", typed=True)
+        arrays = read_npz(npz_path)
+    except (OSError, ValueError, KeyError) as error:
         raise CaseError(f"cannot read case {prefix}: {error}") from error
     needed_meta = (
         "agent",
@@ -183,7 +183,8 @@ def to_torch(name: str, value: Array) -> tuple[str, torch.Tensor]:
 
 def to_flax(tensor: torch.Tensor | None) -> Array:
     """Return a PyTorch parameter or gradient in Flax's layout, the inverse of `to_torch`."""
-    assert tensor is not None
+    if tensor is None:
+        raise CaseError("the case names a parameter that has no gradient")
     order = {4: (2, 3, 1, 0), 2: (1, 0)}.get(tensor.dim(), (0,))
     return tensor.detach().permute(order).contiguous().numpy()
 

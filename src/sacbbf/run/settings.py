@@ -20,9 +20,11 @@ from sacbbf.agents.config import AgentConfig, flatten
 from sacbbf.agents.presets import AGENTS, BASELINES, SIZES, AgentName, SizeName, preset
 from sacbbf.agents.ranges import Between, check_settings
 from sacbbf.agents.rules import check_agent
+from sacbbf.disk.reading import CONFIGURATION, Unreadable, read_file
 from sacbbf.envs import games
 from sacbbf.envs.base import EnvSpec
 from sacbbf.envs.make import EnvSettings, make_env
+from sacbbf.envs.trust import admit
 from sacbbf.errors import UsageError
 from sacbbf.run.devices import check_compiler, resolve_device
 from sacbbf.run.earlier import in_todays_words
@@ -270,14 +272,14 @@ def to_toml(config: RunConfig) -> str:
     return tomli_w.dumps(_without_none(asdict(config)))
 
 
-def read_toml(path: Path) -> dict[str, Any]:
-    """Read a configuration file, whole or in part, as nested tables."""
+def read_toml(path: Path, *, typed: bool = False) -> dict[str, Any]:
+    """Read a configuration file, whole or in part, as nested tables; a user may have `typed` its path."""
     try:
-        return tomllib.loads(path.read_text())
-    except OSError as error:
+        return tomllib.loads(read_file(path, CONFIGURATION, typed=typed).decode())
+    except FileNotFoundError as error:
         raise UsageError(f"cannot read the configuration {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is not a configuration in TOML: {error}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Unreadable(path, f"it is not a configuration in TOML: {error}") from error
 
 
 def from_toml(path: Path) -> RunConfig:
@@ -287,6 +289,14 @@ def from_toml(path: Path) -> RunConfig:
     if lacking:
         raise UsageError(f"{path} lacks {', '.join(lacking)}")
     return overlay(BLANK, in_todays_words(tables), str(path))
+
+
+def playable(path: Path, trust: bool, remedy: str = "--trust") -> RunConfig:
+    """Read a whole configuration whose environment is to be made; Untrusted where that would run a stranger's code."""
+    config = from_toml(path)
+    check_settings(config, apart=("settings",))
+    admit(config.env, config.environment, path, trust=trust, remedy=remedy)
+    return config
 
 
 def overlay(config: T, tables: dict[str, Any], source: str, prefix: str = "") -> T:
@@ -323,7 +333,11 @@ def _typed(value: Any, hint: Any, name: str) -> Any:
         parts = [part.strip() for part in value.split(";")] if isinstance(value, str) else value
         if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
             raise UsageError(f"{name} = {value!r}: must be a list of strings")
+        for part in parts:
+            _check_printable(part, name)
         return tuple(parts)
+    if isinstance(value, str):
+        _check_printable(value, name)
     kind = next(kind for kind in (*get_args(hint), hint) if kind is not NoneType)  # `int | None` takes an int
     fitting = (int, float) if kind is float else kind
     if not isinstance(value, fitting) or (isinstance(value, bool) and kind is not bool):
@@ -339,6 +353,12 @@ def _meant(name: str, settings: Iterable[str], there: Iterable[str]) -> str:
     return (
         games.suggestion([setting for setting in ends if ends[setting] in alike]) or f"; there are {', '.join(there)}"
     )
+
+
+def _check_printable(text: str, name: str) -> None:
+    """Refuse letters that nobody sees, which could steer a terminal or break out of a line."""
+    if not text.isprintable():
+        raise UsageError(f"{name} = {text!r}: must be of letters that can be printed")
 
 
 def _without_none(tables: dict[str, Any]) -> dict[str, Any]:

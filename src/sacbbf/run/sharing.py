@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from sacbbf import __version__
 from sacbbf.disk.files import write_atomically
+from sacbbf.disk.reading import CONFIGURATION, PICTURE, POLICY, RESULT, VIDEO, copy_file, is_there, open_file
 from sacbbf.envs import games
 from sacbbf.errors import UsageError
 from sacbbf.run.records import RunDirectory
 from sacbbf.run.settings import RunConfig, from_toml
 
-SHARED = ("config.toml", "policy.safetensors", "result.json", "curve.png", "video.mp4", "README.md")
+# What a shared policy consists of, and how large each file may be.
+SHARED = {
+    "config.toml": CONFIGURATION,
+    "policy.safetensors": POLICY,
+    "result.json": RESULT,
+    "curve.png": PICTURE,
+    "video.mp4": VIDEO,
+    "README.md": CONFIGURATION,
+}
+SCORED = ("score", "standard_error", "interval_95", "episodes")  # what a card needs to show a score
 NEEDED = ("config.toml", "policy.safetensors")
 
 
@@ -26,28 +36,39 @@ def write_hub_folder(run: RunDirectory, folder: Path) -> list[Path]:
         raise UsageError(f"hub = {folder}: holds other files already; choose a new or empty directory")
     check_shared(run.path)
     config, result = from_toml(run.config), run.read_result()
+    from sacbbf.run.policy_file import read_layout  # here, as it takes PyTorch, which nothing else of this file does
+
+    read_layout(run.policy)
     folder.mkdir(parents=True, exist_ok=True)
-    for name in SHARED:
-        if name != "README.md" and (run.path / name).is_file():
-            shutil.copyfile(run.path / name, folder / name)
+    copy_shared(run.path, folder, [name for name in SHARED if name != "README.md"])
     write_atomically(folder / "README.md", model_card(config, result, (folder / "video.mp4").exists()).encode())
     return sorted(folder.iterdir())
 
 
 def check_shared(folder: Path) -> None:
-    """Raise UsageError unless a folder has what playing needs."""
-    missing = [name for name in NEEDED if not (folder / name).is_file()]
+    """Raise UsageError unless a folder has what playing needs, and each of its files is one."""
+    missing = [name for name in NEEDED if not is_there(folder / name)]
     if missing:
         raise UsageError(f"{folder} lacks {', '.join(missing)}: it is neither a finished run nor a shared policy")
+    for name, most in SHARED.items():
+        with contextlib.suppress(FileNotFoundError):
+            open_file(folder / name, most).close()
+
+
+def copy_shared(source: Path, target: Path, names: Iterable[str]) -> None:
+    """Copy those of the shared files that a folder has."""
+    for name in names:
+        with contextlib.suppress(FileNotFoundError):
+            copy_file(source / name, target / name, SHARED[name])
 
 
 def model_card(config: RunConfig, result: dict[str, Any] | None, video: bool) -> str:
     """Return the README of a shared policy, with the metadata that the Hub reads."""
-    scored = result is not None and result.get("score") is not None
+    scored = result is not None and all(result.get(name) is not None for name in SCORED)
     lines = ["---", "library_name: sacbbf", "tags:", "- reinforcement-learning", "- deep-reinforcement-learning"]
     lines += [f"- {config.agent}", f"- {json.dumps(config.env)}"]
     if scored and result is not None:
-        spread = f"{result['score']:.2f} +/- {result['standard_error'] * len(result['returns']) ** 0.5:.2f}"
+        spread = f"{result['score']:.2f} +/- {result['standard_error'] * result['episodes'] ** 0.5:.2f}"
         lines += [
             "model-index:",
             f"- name: {config.agent}",
@@ -86,7 +107,7 @@ def _score_lines(config: RunConfig, result: dict[str, Any]) -> Iterator[str]:
     yield f"Mean score {result['score']:.2f} (95% interval {low:.2f} to {high:.2f}) over {result['episodes']} episodes."
     for name, other in result.get("baselines", {}).items():
         yield f"The {name} player scores {other['score']:.2f}."
-    if result.get("human_normalised") is not None:
+    if result.get("human_normalised") is not None and config.env in games.SCORES:
         scores = games.SCORES[config.env]
         yield (
             f"Human-normalised {result['human_normalised']:.3f} (random play {scores.random:g}, a human "
@@ -123,9 +144,7 @@ def pull(repository: str, folder: Path, *, revision: str | None = None) -> None:
             raise UsageError(f"cannot pull {repository}: {type(error).__name__}: {error}") from error
         check_shared(Path(found))
         folder.mkdir(parents=True, exist_ok=True)
-        for name in SHARED:
-            if (Path(found) / name).is_file():
-                shutil.copyfile(Path(found) / name, folder / name)
+        copy_shared(Path(found), folder, SHARED)
 
 
 def _hub() -> Any:

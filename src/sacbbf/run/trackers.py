@@ -108,6 +108,8 @@ class TensorBoard:
 
 def begin_again(run: RunDirectory, game: str | None) -> TensorBoard:
     """Return a new event file in the place of a run's old ones, with all that its records and its result hold."""
+    if run.tensorboard.is_symlink():
+        run.tensorboard.unlink()  # what it leads to is not the run's own
     for old in run.tensorboard.glob("events.out.tfevents.*"):
         old.unlink()
     board = TensorBoard(run.tensorboard, game)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -75,8 +75,7 @@ def compare(quantity: str, pairs: Iterable[tuple[str, Any, Any]], tolerance: Tol
 
 def _branches_last(values: torch.Tensor | None) -> torch.Tensor:
     """(V, k, B, ...) in the reference's order (B, k, V, ...)."""
-    assert values is not None
-    return values.transpose(0, 2)
+    return cast(torch.Tensor, values).transpose(0, 2)
 
 
 def _cosine(terms: Terms) -> torch.Tensor:
@@ -94,9 +93,8 @@ def _target_divergence(terms: Terms) -> torch.Tensor:
 
 
 def _advantage(terms: Terms) -> torch.Tensor:
-    assert terms.policy_logits is not None and terms.policy_action is not None
-    baseline = (torch.softmax(terms.policy_logits, -1) * terms.q_values).sum(-1)
-    return select(terms.q_values, terms.policy_action) - baseline
+    baseline = (torch.softmax(cast(torch.Tensor, terms.policy_logits), -1) * terms.q_values).sum(-1)
+    return select(terms.q_values, cast(torch.Tensor, terms.policy_action)) - baseline
 
 
 # What a case may expect of the first update, under the names that its file uses.

@@ -7,14 +7,13 @@ The file holds the stored steps (`observation` (T, H, W), `action_stored`, `rewa
 from __future__ import annotations
 
 import re
-import zipfile
-import zlib
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from sacbbf.agents.behaviour import RELEASED
+from sacbbf.disk.arrays import read_npz
 from sacbbf.errors import UsageError
 from sacbbf.replay.buffer import Replay
 from sacbbf.replay.n_step import same_episode
@@ -42,9 +41,8 @@ def verify_replay(path: Path | str) -> list[Check]:
 
 def _load(path: Path) -> Arrays:
     try:
-        with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
-    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, AttributeError, OSError) as error:
+        return read_npz(path)
+    except (ValueError, OSError) as error:
         raise UsageError(f"{path}: not a readable .npz file of plain arrays ({error})") from error
 
 

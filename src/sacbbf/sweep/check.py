@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from dataclasses import replace
 
 from sacbbf.errors import UsageError
 from sacbbf.run.fitting import check_fit
 from sacbbf.run.settings import check_run
-from sacbbf.sweep.spec import Cell, Spec, configuration, environment_spec
+from sacbbf.sweep.spec import Cell, Spec, check_count, configuration, environment_spec
 
 
 def check(spec: Spec, here: bool = True) -> None:
@@ -16,11 +17,12 @@ def check(spec: Spec, here: bool = True) -> None:
 
     Its device may be one that only other machines have; so may its threads, unless it is to run `here`.
     """
+    check_count(spec)
     names = [cell.name for cell in spec.cells()]
     if not names:
         raise UsageError("a sweep needs at least one game, one agent and one seed")
     if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
+        twice = next(name for name, count in Counter(names).items() if count > 1)
         raise UsageError(f"the sweep has the cell {twice} twice")
     for env, variant in itertools.product(spec.envs, spec.variants):
         cell = Cell(variant, env, spec.seeds[0])

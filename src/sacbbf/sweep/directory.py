@@ -8,7 +8,6 @@ failures/VARIANT/ENV/seedN.json     why it was given up; gone once the cell is t
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +15,15 @@ from typing import Any
 
 from sacbbf import __version__
 from sacbbf.disk.files import remove_quietly
+from sacbbf.disk.reading import MANIFEST as LARGEST
+from sacbbf.disk.reading import RESULT, Unreadable, read_json
 from sacbbf.errors import UsageError
 from sacbbf.run.records import RunDirectory, write_json
 from sacbbf.sweep.spec import Cell, Spec, conflicts, from_json, to_json
 
 FORMAT = 1
 MANIFEST = "sweep.json"
+WHAT = "the manifest of a sweep"
 
 
 @dataclass(frozen=True)
@@ -55,14 +57,15 @@ class SweepDirectory:
     def read(self) -> Spec:
         """Return the sweep that lies here, else raise UsageError."""
         try:
-            data = json.loads(self.manifest.read_bytes())
+            data = read_json(self.manifest, LARGEST, WHAT)
+        except FileNotFoundError:
+            raise UsageError(f"{self.path} is not a sweep: it holds no {MANIFEST}") from None
+        try:
             if data["format"] != FORMAT:
                 raise ValueError(f"format {data['format']}; this version of sacbbf reads {FORMAT}")
             return from_json(data["spec"])
-        except FileNotFoundError:
-            raise UsageError(f"{self.path} is not a sweep: it holds no {MANIFEST}") from None
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            raise UsageError(f"{self.manifest} is not the manifest of a sweep: {error}") from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise Unreadable(self.manifest, f"it is not {WHAT}: {error}") from error
 
     def begin(self, spec: Spec) -> None:
         """Store a new sweep, or one that adds cells to the one that lies here; any other is refused."""
@@ -101,9 +104,8 @@ class SweepDirectory:
     def read_failure(self, cell: Cell) -> dict[str, Any] | None:
         """Return why a cell was given up; None if it was not."""
         try:
-            found = json.loads(self.failure(cell).read_bytes())
+            return read_json(self.failure(cell), RESULT, "a note on a failure")
         except FileNotFoundError:
             return None
-        except (OSError, ValueError) as error:
-            return {"why": f"{self.failure(cell)} cannot be read: {error}", "attempts": 0}
-        return found if isinstance(found, dict) else {"why": "unknown", "attempts": 0}
+        except Unreadable as error:
+            return {"why": str(error), "attempts": 0}

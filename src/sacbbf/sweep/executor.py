@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from sacbbf.disk.reading import open_to_append
 from sacbbf.sweep.directory import SweepDirectory
 from sacbbf.sweep.outcome import Outcome
 from sacbbf.sweep.spec import Cell
@@ -55,8 +56,8 @@ class LocalExecutor:
 
     queues = False
 
-    def __init__(self, directory: SweepDirectory, workers: int, gpus: Sequence[str] = ()) -> None:
-        self.directory = directory
+    def __init__(self, directory: SweepDirectory, workers: int, gpus: Sequence[str] = (), trust: bool = False) -> None:
+        self.directory, self.trust = directory, trust
         self.slots = list(range(workers))
         self.gpus = gpus  # by CUDA's names, to share among the workers, in turn
         self.workers: list[_Worker] = []
@@ -68,10 +69,12 @@ class LocalExecutor:
     def start(self, cell: Cell) -> None:
         """Start a process; it is in a session of its own, so that Ctrl-C reaches the sweep alone."""
         slot = self.slots.pop(0)
-        words = [sys.executable, "-m", "sacbbf.sweep.work", str(self.directory.path), cell.name, str(os.getpid())]
+        # -P: the working directory does not come before installed modules, as it does with -m alone.
+        words = [sys.executable, "-P", "-m", "sacbbf.sweep.work"]
+        words += [str(self.directory.path), cell.name, str(os.getpid()), *(["--trust"] if self.trust else [])]
         log = self.directory.log(cell)
         log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("ab") as errors:
+        with open_to_append(log) as errors:
             process = subprocess.Popen(
                 words,
                 stdin=subprocess.DEVNULL,

@@ -5,6 +5,7 @@ The sweep's directory must lie on a disk that all nodes share.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from pathlib import Path
 from typing import Any
@@ -27,14 +28,25 @@ class RayExecutor:
     queues = True
 
     def __init__(
-        self, directory: SweepDirectory, *, address: str | None, workers: int | None, cpus: float, gpus: float
+        self,
+        directory: SweepDirectory,
+        *,
+        address: str | None,
+        workers: int | None,
+        cpus: float,
+        gpus: float,
+        trust: bool = False,
     ) -> None:
-        self.directory, self.workers = directory, workers
+        self.directory, self.workers, self.trust = directory, workers, trust
         self.cpus, self.gpus = cpus, gpus
         self._own = not ray.is_initialized()
         if self._own:
             try:
-                ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING, include_dashboard=False)
+                # Ray puts this process's working directory before installed modules in all its workers.
+                with contextlib.nullcontext() if trust else contextlib.chdir(directory.path.anchor):
+                    ray.init(
+                        address=address, log_to_driver=False, logging_level=logging.WARNING, include_dashboard=False
+                    )
             except (ConnectionError, ValueError, RuntimeError) as error:
                 raise UsageError(f"address = {address!r}: no Ray cluster answers there: {error}") from error
         # A process of its own for each cell, as everywhere. Failures come back here: the driver counts them.
@@ -52,7 +64,7 @@ class RayExecutor:
 
     def start(self, cell: Cell) -> None:
         """Submit a task."""
-        self._refs[self._task.remote(str(self.directory.path), cell.name)] = cell
+        self._refs[self._task.remote(str(self.directory.path), cell.name, self.trust)] = cell
 
     def ended(self) -> list[tuple[Cell, Outcome]]:
         """Return the cells whose tasks have ended."""
@@ -76,8 +88,8 @@ class RayExecutor:
             ray.shutdown()
 
 
-def _work(path: str, name: str) -> tuple[str, str]:
-    outcome = work_on(Path(path), name)
+def _work(path: str, name: str, trust: bool) -> tuple[str, str]:
+    outcome = work_on(Path(path), name, trust)
     return outcome.kind, outcome.why
 
 

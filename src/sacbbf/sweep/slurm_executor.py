@@ -6,6 +6,8 @@ The sweep's directory must lie on a disk that all nodes share.
 from __future__ import annotations
 
 import os
+import shlex
+import sys
 from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
@@ -40,12 +42,12 @@ LOOKS = 100  # jobs that are looked at each time; where there are more they take
 class CellJob:
     """What a job does; queued again, it does the same, which goes on from the checkpoint."""
 
-    def __init__(self, path: str, name: str) -> None:
-        self.path, self.name = path, name
+    def __init__(self, path: str, name: str, trust: bool = False) -> None:
+        self.path, self.name, self.trust = path, name, trust
 
     def __call__(self) -> tuple[str, str]:
         """Work on the cell."""
-        outcome = work_on(Path(self.path), self.name)
+        outcome = work_on(Path(self.path), self.name, self.trust)
         return outcome.kind, outcome.why
 
     def checkpoint(self) -> Any:
@@ -68,11 +70,15 @@ class SlurmExecutor:
         hours: float,
         wishes: Mapping[str, object] | None = None,
         cluster: str = "slurm",
+        trust: bool = False,
     ) -> None:
-        self.directory, self.workers = directory, workers
+        self.directory, self.workers, self.trust = directory, workers, trust
         try:
             self._executor = submitit.AutoExecutor(
-                folder=directory.path / "slurm" / "%j", cluster=cluster, slurm_max_num_timeout=TRIES
+                folder=directory.path / "slurm" / "%j",
+                cluster=cluster,
+                slurm_max_num_timeout=TRIES,
+                slurm_python=f"{shlex.quote(sys.executable)} -P",  # the working directory is not searched for modules
             )
         except RuntimeError as error:
             raise UsageError(f"executor = 'slurm': there is no Slurm on this machine ({error})") from error
@@ -99,7 +105,7 @@ class SlurmExecutor:
     def ended(self) -> list[tuple[Cell, Outcome]]:
         """Submit what was started since the last call, and return the cells whose jobs have ended."""
         if self._new:
-            calls = [CellJob(str(self.directory.path), cell.name) for cell in self._new]
+            calls = [CellJob(str(self.directory.path), cell.name, self.trust) for cell in self._new]
             with self._executor.batch():
                 jobs = [self._executor.submit(call) for call in calls]
             self._jobs += zip(self._new, jobs, strict=True)

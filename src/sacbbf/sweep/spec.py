@@ -29,6 +29,7 @@ from sacbbf.run.settings import (
 
 NOT_TO_SET = (*GIVEN_APART, "threads")  # have options of their own
 LEVELS = 3  # folders of a cell's name
+MOST = 100_000  # cells
 WORTH_COMPILING = 20_000  # updates; docs/performance.md has what compiling takes and gives
 SUBSET = 5  # games of the paper's ablations
 
@@ -153,7 +154,7 @@ def parse_seeds(text: str) -> tuple[int, ...]:
         count = _whole(text, "seeds", text)
         if count < 1:
             raise UsageError(f"seeds = {text!r}: must be at least 1")
-        return tuple(range(count))
+        return tuple(_seeds(0, count - 1, text))
     seeds: list[int] = []
     for part in text.split(","):
         first, dash, last = part.partition("-")
@@ -161,8 +162,14 @@ def parse_seeds(text: str) -> tuple[int, ...]:
         end = _whole(last, "seeds", text) if dash else start
         if end < start:
             raise UsageError(f"seeds = {text!r}: {part} runs backwards")
-        seeds += range(start, end + 1)
+        seeds += _seeds(start, end, text)
     return tuple(dict.fromkeys(seeds))
+
+
+def _seeds(start: int, end: int, given: str) -> range:
+    if end - start >= MOST:
+        raise UsageError(f"seeds = {given!r}: must be at most {MOST:,}")
+    return range(start, end + 1)
 
 
 def parse_variants(agents: str, vary: Sequence[str]) -> tuple[Variant, ...]:
@@ -206,7 +213,7 @@ def _value(text: str) -> Value:
     """Return a value as TOML reads it; what TOML does not know is a word."""
     try:
         found = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         return text
     return found if isinstance(found, bool | int | float | str) else text
 
@@ -257,6 +264,7 @@ def from_json(data: Any) -> Spec:
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"it lacks or misspells {error}") from error
+    check_count(spec)
     for cell in spec.cells():
         parts = cell.name.split("/")
         if len(parts) != LEVELS or any(part in ("", ".", "..") for part in parts):
@@ -264,8 +272,17 @@ def from_json(data: Any) -> Spec:
     return spec
 
 
+def check_count(spec: Spec) -> None:
+    """Raise UsageError before more cells are made than anybody could run."""
+    count = len(spec.envs) * len(spec.variants) * len(spec.seeds)
+    if count > MOST:
+        raise UsageError(f"a sweep of {count:,} cells: must have at most {MOST:,}")
+
+
 def _text(value: Any) -> str:
     found: str = _kind(value, str)
+    if not found.isprintable():
+        raise TypeError(f"{value!r}, with letters that cannot be printed")
     return found
 
 

@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
+from sacbbf.disk.reading import RECORD, open_file
 from sacbbf.disk.takeover import look, state_folder
 from sacbbf.errors import UsageError
 from sacbbf.run.records import RunDirectory
@@ -118,11 +119,11 @@ def saved_step(run: RunDirectory) -> int:
 def last_line(path: Path) -> dict[str, Any]:
     """Return the last whole line of a record; nothing if there is none."""
     try:
-        with path.open("rb") as file:
+        with open_file(path, RECORD) as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL))
-            lines = file.read().split(b"\n")[:-1]
+            lines = file.read(TAIL).split(b"\n")[:-1]
         found = json.loads(lines[-1]) if lines else {}
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

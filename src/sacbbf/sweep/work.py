@@ -1,11 +1,12 @@
 """The work on one cell, wherever it is done: an ordinary run in the sweep's directory, and how it ended.
 
-`python -m sacbbf.sweep.work DIR CELL` is that work in a process of its own.
+`python -P -m sacbbf.sweep.work DIR CELL PARENT [--trust]` is that work in a process of its own.
 """
 
 from __future__ import annotations
 
 import ctypes
+import io
 import json
 import os
 import signal
@@ -18,6 +19,7 @@ from pathlib import Path
 from rich.console import Console
 
 from sacbbf.disk.lease import Busy
+from sacbbf.disk.reading import open_to_append
 from sacbbf.errors import RunFailed, UsageError
 from sacbbf.machine.allocator import prefer_huge_pages
 from sacbbf.machine.process import settle
@@ -25,6 +27,7 @@ from sacbbf.run.train import train
 from sacbbf.sweep.directory import SweepDirectory
 from sacbbf.sweep.outcome import Outcome
 from sacbbf.sweep.spec import Cell, Spec, configuration
+from sacbbf.sweep.trust import admit_sweep
 from sacbbf.sweep.twin_run import evaluate_twin
 from sacbbf.sweep.twins import finished_twin
 
@@ -50,15 +53,19 @@ def run_cell(directory: SweepDirectory, spec: Spec, cell: Cell, console: Console
     return Outcome("finished") if result["finished"] else Outcome("stopped", str(result["stopped_by"]))
 
 
-def work_on(path: Path, name: str) -> Outcome:
-    """Work on a cell of the sweep that lies at a path, and append what is printed to its log."""
+def work_on(path: Path, name: str, trust: bool = False) -> Outcome:
+    """Work on a cell of the sweep that lies at a path, and append what is printed to its log.
+
+    With `trust`, modules that the sweep names may be imported from the working directory.
+    """
     settle()
     directory = SweepDirectory(path)
     spec = directory.read()
+    admit_sweep(spec, directory.manifest, trust)
     cell = find_cell(spec, name)
     log = directory.log(cell)
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("a") as file:
+    with io.TextIOWrapper(open_to_append(log), write_through=True) as file:
         outcome = run_cell(directory, spec, cell, Console(file=file, width=160))
         print(f"{outcome.kind} {outcome.why}".rstrip(), file=file)
     return outcome
@@ -82,14 +89,13 @@ def end_with_parent(parent: int) -> None:
 
 def main(argv: Sequence[str]) -> int:
     """Work on a cell and print the outcome as one line of JSON."""
-    path, name, parent = argv
+    path, name, parent, *trust = argv
     end_with_parent(int(parent))
     words = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what environments print goes to the log: it is no outcome, and nobody reads it until the end
     prefer_huge_pages()
-    sys.path.insert(0, "")  # environments given as module:id may lie in the working directory
     try:
-        outcome = work_on(Path(path), name)
+        outcome = work_on(Path(path), name, trust == ["--trust"])
     except (UsageError, OSError) as error:
         outcome = Outcome("failed", str(error))
     print(json.dumps(asdict(outcome)), file=words, flush=True)

@@ -127,17 +127,20 @@ def _cores() -> int:
     return os.cpu_count() or 1
 
 
-def make_executor(directory: SweepDirectory, spec: Spec, args: Workers, cells: int) -> Executor:
-    """Return the executor that the flags ask for."""
+def make_executor(directory: SweepDirectory, spec: Spec, args: Workers, cells: int, trust: bool = False) -> Executor:
+    """Return the executor that the flags ask for; with `trust`, modules may come from the working directory."""
     if args.executor == "local":
-        return LocalExecutor(directory, min(cells_at_a_time(spec, args) or 1, cells), gpu_names(spec.device))
+        at_a_time = min(cells_at_a_time(spec, args) or 1, cells)
+        return LocalExecutor(directory, at_a_time, gpu_names(spec.device), trust)
     cpus = args.cpus_per_run or spec.threads or 1
     on_gpu = _on_gpu(spec.device)
     if args.executor == "ray":
         from sacbbf.sweep.ray_executor import RayExecutor
 
         gpu_share = 1 / args.per_gpu if on_gpu else 0.0
-        return RayExecutor(directory, address=args.address, workers=args.workers, cpus=cpus, gpus=gpu_share)
+        return RayExecutor(
+            directory, address=args.address, workers=args.workers, cpus=cpus, gpus=gpu_share, trust=trust
+        )
     from sacbbf.sweep.slurm_executor import SlurmExecutor
 
     return SlurmExecutor(
@@ -147,6 +150,7 @@ def make_executor(directory: SweepDirectory, spec: Spec, args: Workers, cells: i
         gpus=1 if on_gpu else 0,
         hours=args.slurm_hours,
         wishes=slurm_wishes(args),
+        trust=trust,
     )
 
 

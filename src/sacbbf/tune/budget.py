@@ -5,7 +5,6 @@ Hours are of work, over all sessions of a tuning: a stop between them does not c
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 import time
@@ -13,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sacbbf.agents.presets import SIZES
+from sacbbf.disk.reading import RESULT, Unreadable, read_json
 from sacbbf.errors import UsageError
 from sacbbf.run.devices import resolve_device
 from sacbbf.run.records import RunDirectory, read_lines, write_json
@@ -27,6 +27,7 @@ STARTUP = 6.0  # seconds that a process takes before its run begins
 ASIDE = 15.0  # seconds of a run beside its training, start and evaluations, as long as none is finished
 LEAST_STEPS = 2_000  # that are planned; fewer tell little
 LOOKS = 5  # at the speed of this machine
+WHAT = "a tuning's clock"
 RATIO = "schedule.replay_ratio"
 
 
@@ -41,11 +42,11 @@ class Clock:
 
     def __post_init__(self) -> None:
         try:
-            self.before = self.kept = float(json.loads(self.path.read_bytes())["seconds"])
+            self.before = self.kept = float(read_json(self.path, RESULT, WHAT)["seconds"])
         except FileNotFoundError:
             pass
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise UsageError(f"{self.path} cannot be read: {error}") from error
+        except (KeyError, TypeError, OverflowError) as error:
+            raise Unreadable(self.path, f"it is not {WHAT}: {error!r}") from error
 
     @property
     def used(self) -> float:

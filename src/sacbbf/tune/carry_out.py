@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from dataclasses import dataclass
 from functools import partial
@@ -10,6 +11,7 @@ from rich.console import Console
 
 from sacbbf.disk.files import write_atomically
 from sacbbf.disk.lease import Lease
+from sacbbf.disk.reading import STUDY, open_file
 from sacbbf.errors import UsageError
 from sacbbf.run.records import write_json
 from sacbbf.run.settings import to_toml
@@ -64,6 +66,8 @@ class Tuner:
 
     def _open_study(self) -> Study:
         every = -(-self.tuning.steps // EVALUATIONS)
+        with contextlib.suppress(FileNotFoundError):
+            open_file(self.directory.study, STUDY).close()  # SQLite would wait for a pipe, and follow a link
         return Study(self.directory.study, self.tuning.space, self.default, warmup=2 * every)
 
     def _carry_out(self) -> Findings | None:
@@ -105,7 +109,7 @@ class Tuner:
             executor.close()
 
     def _executor(self, directory: SweepDirectory, spec: Spec) -> Executor:
-        return make_executor(directory, spec, self.limits.workers, self.at_a_time)
+        return make_executor(directory, spec, self.limits.workers, self.at_a_time, self.tuning.names_modules)
 
     def _best_trial(self) -> Trial:
         """Return the best trial; without the default's score there is nothing to compare it with."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 from sacbbf.agents.config import flatten
 from sacbbf.agents.presets import SizeName
@@ -155,8 +156,7 @@ def _placed(one: Axis | Around | Multiples, config: RunConfig) -> Axis:
     """Return the range or the choice that is meant where the preset's value is known."""
     if isinstance(one, Range | Choice):
         return one
-    value = default_of(one.name, config)
-    assert isinstance(value, int | float)
+    value = cast(int | float, default_of(one.name, config))
     whole = isinstance(value, int)
     if isinstance(one, Multiples):
         numbers = [factor * value for factor in one.factors]

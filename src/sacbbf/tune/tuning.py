@@ -10,7 +10,6 @@ best.toml       the configuration of the best trial; summary.json, tuning.html: 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -18,14 +17,17 @@ from typing import Any
 
 from sacbbf import __version__
 from sacbbf.agents.presets import SizeName
+from sacbbf.disk.reading import MANIFEST, Unreadable, read_json
 from sacbbf.errors import UsageError
 from sacbbf.run.records import write_json
 from sacbbf.run.settings import RunConfig, Settings, configure
 from sacbbf.sweep.directory import SweepDirectory
 from sacbbf.sweep.spec import Spec, Variant, environment_spec
+from sacbbf.sweep.trust import names_modules
 from sacbbf.tune.space import Axis, axis_from_json, axis_to_json
 
 FORMAT = 1
+WHAT = "the manifest of a tuning"
 FIRST_SEED = 100  # of the trials; reported runs begin at 0
 FIRST_FRESH = 200  # of the final comparison
 MOST_SEEDS = 100
@@ -74,6 +76,11 @@ class Tuning:
     def variant(self, number: int, settings: Settings) -> Variant:
         """Return a trial as a variant of the agent; the first is the default."""
         return Variant(self.agent, settings, f"trial-{number:03d}" if number else DEFAULT)
+
+    @property
+    def names_modules(self) -> bool:
+        """Whether its words, which are the user's, name a module to import."""
+        return names_modules([self.env], [self.variant(0, {})], self.settings)
 
     def configuration(self, settings: Settings) -> RunConfig:
         """Return the configuration of an ordinary run with a trial's settings; its device may be one of other nodes."""
@@ -131,14 +138,15 @@ class TuningDirectory:
     def read(self) -> Tuning | None:
         """Return the tuning that lies here, None if there is none; UsageError if it cannot be read."""
         try:
-            data = json.loads(self.manifest.read_bytes())
+            data = read_json(self.manifest, MANIFEST, WHAT)
+        except FileNotFoundError:
+            return None
+        try:
             if data["format"] != FORMAT:
                 raise ValueError(f"format {data['format']}; this version of sacbbf reads {FORMAT}")
             return from_json(data["tuning"])
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise UsageError(f"{self.manifest} cannot be read: {error}") from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise Unreadable(self.manifest, f"it is not {WHAT}: {error}") from error
 
     def begin(self, tuning: Tuning) -> None:
         """Store a tuning, or go on with the one that lies here; another one is refused, and so are other files."""

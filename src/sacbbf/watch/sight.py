@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from sacbbf.agents.presets import BASELINES
+from sacbbf.disk.reading import PICTURE, VIDEO, is_there
 from sacbbf.errors import UsageError
 from sacbbf.run.records import RunDirectory, find_runs, read_lines
 from sacbbf.run.settings import from_toml
@@ -17,7 +19,7 @@ from sacbbf.sweep.status import KEPT, STATES, Stamp, is_held, last_line, stamp, 
 
 POINTS = 400  # of a curve, at most
 LATEST = 12  # episodes and runs that are listed in full
-FILES = {"video.mp4": "video/mp4", "curve.png": "image/png"}  # that the page may ask for
+FILES = {"video.mp4": ("video/mp4", VIDEO), "curve.png": ("image/png", PICTURE)}  # that the page may ask for
 
 
 def overview(top: Path) -> dict[str, Any]:
@@ -35,6 +37,7 @@ def run_summary(top: Path, path: Path) -> dict[str, Any]:
     at = max((found[2] for found in stamps if found), default=0) / 1e9  # seconds since 1970
     try:
         found = _facts(run, stamps)
+        json.dumps(found, allow_nan=False)  # a page can show no other numbers than finite ones
         state = found["state"] or ("running" if is_held(run) else "stopped")
     except (OSError, ValueError, TypeError) as error:
         return {"path": name, "state": "unreadable", "at": at, "why": str(error)}
@@ -70,7 +73,9 @@ def run_details(top: Path, name: str) -> dict[str, Any]:
     """Return a run with its curves and latest episodes; UsageError if there is none of this name."""
     run = RunDirectory(find_run(top, name))
     try:
-        return {**run_summary(top, run.path), **_records(run)}
+        records = _records(run)
+        json.dumps(records, allow_nan=False)
+        return {**run_summary(top, run.path), **records}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(f"the records of {name!r} cannot be read: {error!r}") from error
 
@@ -97,7 +102,7 @@ def _records(run: RunDirectory) -> dict[str, Any]:
             "updates per second": thin(speeds),
         },
         "latest": episodes[-LATEST:][::-1],
-        "files": [file for file in FILES if (run.path / file).is_file()],
+        "files": [file for file in FILES if is_there(run.path / file)],
     }
 
 
@@ -114,8 +119,10 @@ def _name(top: Path, path: Path) -> str:
 
 
 def _sweeps(top: Path) -> Iterator[dict[str, Any]]:
-    for manifest in [*top.glob(MANIFEST), *sorted(top.glob(f"*/{MANIFEST}"))]:
+    for manifest in [top / MANIFEST, *sorted(top.glob(f"*/{MANIFEST}"))]:
         directory = SweepDirectory(manifest.parent)
+        if not is_there(manifest) or (manifest.parent.is_symlink() and manifest.parent != top):
+            continue
         try:
             spec, cells = _sweep(directory, stamp(manifest))
         except (UsageError, OSError) as error:
