@@ -10,7 +10,7 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
-from sacbbf.commands.parsing import parse
+from sacbbf.commands.parsing import check_file, parse
 from sacbbf.errors import UsageError
 from sacbbf.machine.process import settle
 from sacbbf.run.devices import resolve_device
@@ -54,6 +54,7 @@ def main(argv: Sequence[str]) -> int:
     args = parse(EvaluateArgs, argv, "evaluate", EXAMPLES)
     if args.seed is not None and args.seed < 0:
         raise UsageError(f"seed = {args.seed}: must be at least 0")
+    check_file("json", args.json)
     run = RunDirectory(args.run).require()
     config = from_toml(run.config)
     from sacbbf.run.evaluate import plan_of

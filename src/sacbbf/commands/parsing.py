@@ -6,9 +6,12 @@ Command modules import PyTorch only once their words are read, so that `--help` 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TypeVar
 
 import tyro
+
+from sacbbf.errors import UsageError
 
 Args = TypeVar("Args")
 
@@ -22,3 +25,10 @@ def parse(kind: type[Args], argv: Sequence[str], command: str, examples: str, de
         if not end.code:
             print(f"\nexamples:\n{examples.rstrip()}")
         raise
+
+
+def check_file(name: str, path: Path | None) -> None:
+    """Raise UsageError for a file that could not be written, before the work that would be lost."""
+    if path is not None and (path.is_dir() or not path.parent.is_dir()):
+        what = "is a directory" if path.is_dir() else f"there is no directory {path.parent}"
+        raise UsageError(f"{name} = {path}: {what}; give the path of a file in a directory that exists")
