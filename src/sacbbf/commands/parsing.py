@@ -20,11 +20,17 @@ def parse(kind: type[Args], argv: Sequence[str], command: str, examples: str, de
     """Return what the words say; `--help` prints what they may say, then the examples, and exits."""
     preset = tyro.MISSING_NONPROP if default is None else default
     try:
-        return tyro.cli(kind, args=argv, prog=f"sacbbf {command}", default=preset)
+        return tyro.cli(kind, args=list(map(hyphened, argv)), prog=f"sacbbf {command}", default=preset)
     except SystemExit as end:
         if not end.code:
             print(f"\nexamples:\n{examples.rstrip()}")
         raise
+
+
+def hyphened(word: str) -> str:
+    """Return a flag with the hyphens of its help, so that one that there is not is answered with the nearest."""
+    name, equals, value = word.partition("=")
+    return name.replace("_", "-") + equals + value if name.startswith("--") else word
 
 
 def check_file(name: str, path: Path | None) -> None:

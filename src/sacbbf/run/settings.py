@@ -335,6 +335,8 @@ def _meant(name: str, settings: Iterable[str], there: Iterable[str]) -> str:
     """Return which settings may have been meant by one that there is not: of the same last part, or spelled alike."""
     ends = {setting: setting.rpartition(".")[2] for setting in settings}
     end = name.rpartition(".")[2]
+    if any(setting.startswith(f"settings.{name}.") for setting in ends):  # a table of the agent's, without its parent
+        return games.suggestion([f"settings.{name}"])
     alike = [end] if end in ends.values() else games.nearest(end, ends.values())
     return (
         games.suggestion([setting for setting in ends if ends[setting] in alike]) or f"; there are {', '.join(there)}"
