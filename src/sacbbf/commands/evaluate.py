@@ -13,6 +13,7 @@ from rich.console import Console
 from sacbbf.commands.parsing import check_file, parse
 from sacbbf.errors import UsageError
 from sacbbf.machine.process import settle
+from sacbbf.run.certainty import counted
 from sacbbf.run.devices import resolve_device
 from sacbbf.run.display import Display
 from sacbbf.run.records import RunDirectory, write_json
@@ -71,7 +72,7 @@ def main(argv: Sequence[str]) -> int:
     console.print("returns " + " ".join(f"{score:g}" for score in fields["returns"]), highlight=False)
     console.print(
         f"mean {fields['score']:.2f}, standard error {fields['standard_error']:.2f}, "
-        f"median {fields['median']:g}, {fields['episodes']} episodes, seed {plan.seed}",
+        f"median {fields['median']:g}, {counted(fields['episodes'])}, seed {plan.seed}",
         highlight=False,
     )
     if fields["human_normalised"] is not None:

@@ -13,6 +13,7 @@ from sacbbf import __version__
 from sacbbf.disk.files import write_atomically
 from sacbbf.envs import games
 from sacbbf.errors import UsageError
+from sacbbf.run.certainty import certainty, counted
 from sacbbf.run.records import RunDirectory
 from sacbbf.run.settings import RunConfig, from_toml
 
@@ -82,8 +83,9 @@ def model_card(config: RunConfig, result: dict[str, Any] | None, video: bool) ->
 
 
 def _score_lines(config: RunConfig, result: dict[str, Any]) -> Iterator[str]:
-    low, high = result["interval_95"]
-    yield f"Mean score {result['score']:.2f} (95% interval {low:.2f} to {high:.2f}) over {result['episodes']} episodes."
+    episodes = result["episodes"]
+    words = f" ({certainty(result['interval_95'], episodes)})" if episodes > 1 else ""
+    yield f"Mean score {result['score']:.2f}{words} over {counted(episodes)}."
     for name, other in result.get("baselines", {}).items():
         yield f"The {name} player scores {other['score']:.2f}."
     if result.get("human_normalised") is not None:
