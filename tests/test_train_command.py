@@ -210,7 +210,7 @@ def test_train_refuses_and_writes_nothing(words, message, capsys, working_direct
         ("learning_rate = 1.0\n", "no setting learning_rate; did you mean settings.optimiser.learning_rate?"),
         ("[optimiser]\nlearning_rate = 1.0\n", "no setting optimiser; did you mean settings.optimiser?"),
         ("[settings.network]\nhidden = 3\n", "no setting settings.network.hidden"),
-        ('steps = "many"\n', "steps = 'many': must be int"),
+        ('steps = "many"\n', "steps = 'many': must be a whole number"),
         ('size = "huge"\n', "size = 'huge': must be one of"),
         ("environment = 5\n", "environment = 5: must be a table"),
         ("steps = = 3\n", "is not a configuration in TOML"),

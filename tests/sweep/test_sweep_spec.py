@@ -197,7 +197,7 @@ def test_a_baseline_trains_for_no_steps():
         ({"settings": {"loss.varianse": 1}}, "sac-bbf on CartPole-v1: settings: no setting loss.varianse"),
         ({"settings": {"eval.episodes": 0}}, "eval.episodes = 0: must be"),
         ({"settings": {"optimiser.learning_rate": float("nan")}}, "optimiser.learning_rate = nan: must be"),
-        ({"settings": {"eval.episodes": "many"}}, "eval.episodes = 'many': must be int"),
+        ({"settings": {"eval.episodes": "many"}}, "eval.episodes = 'many': must be a whole number"),
         ({"settings": {"eval": 1, "eval.episodes": 2}}, "eval is a setting and a table of settings at once"),
         ({"steps": 0}, "steps = 0: must be at least 1"),
         ({"envs": (CARTPOLE, "Pongg")}, "did you mean Pong"),

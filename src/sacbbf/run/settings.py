@@ -34,6 +34,8 @@ Settings = Mapping[str, Value]  # by the names that flags have: `replay_ratio`, 
 GIVEN_APART = ("env", "agent", "seed", "device", "initial_policy")  # not to be found among settings by name
 # Settings that choose a preset, so that others follow from them.
 WORDS: dict[str, type] = {"size": str, "steps": int, "replay_ratio": int}
+# What values of a type are called in words.
+KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}
 FREE = ("checkpoint.every", "checkpoint.keep", "eval.parallel")  # settings that no number depends on
 
 
@@ -327,7 +329,7 @@ def _typed(value: Any, hint: Any, name: str) -> Any:
     kind = next(kind for kind in (*get_args(hint), hint) if kind is not NoneType)  # `int | None` takes an int
     fitting = (int, float) if kind is float else kind
     if not isinstance(value, fitting) or (isinstance(value, bool) and kind is not bool):
-        raise UsageError(f"{name} = {value!r}: must be {kind.__name__}")
+        raise UsageError(f"{name} = {value!r}: must be {KINDS[kind]}")
     return kind(value)
 
 
