@@ -113,6 +113,7 @@ def main(argv: Sequence[str]) -> int:
     code = finish(result, run)
     if args.video and code == 0 and run.policy.exists():
         record(run, config)
+        console.print(f"video {run.path / 'video.mp4'}", highlight=False, markup=False)
     return code
 
 
