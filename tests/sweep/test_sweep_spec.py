@@ -77,7 +77,7 @@ def test_seeds_are_a_count_a_range_or_a_list(text, seeds):
     ("text", "message"),
     [
         ("0", "seeds = '0': must be at least 1"),
-        ("five", "seeds = 'five': 'five' is not a whole number"),
+        ("five", "seeds = 'five': 'five' is not a whole number; must be as in 5 (0 to 4), 3-7 or 0,2,9"),
         ("5-3", "seeds = '5-3': 5-3 runs backwards"),
         ("4,", "seeds = '4,': '' is not a whole number"),
         ("-3", "seeds = '-3': '' is not a whole number"),
