@@ -31,7 +31,9 @@ def test_version(capsys):
 
 def test_unknown_command_is_refused(capsys):
     assert run(["trian"]) == 2
-    assert "no command 'trian'" in capsys.readouterr().err
+    assert "no command 'trian'; did you mean train?" in capsys.readouterr().err
+    assert run(["xyz"]) == 2
+    assert "no command 'xyz'; it is one of train, resume" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", COMMANDS)

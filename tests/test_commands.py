@@ -108,6 +108,22 @@ def test_evaluate_refuses_a_directory_that_is_not_there(capsys):
     assert "nowhere is not a run directory" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["evaluate", "RUN", "--json", "nowhere/file.json"],
+        ["play", "RUN", "--out", "nowhere/file.mp4"],
+        ["export", "RUN", "--onnx", "nowhere/file.onnx"],
+        ["bench", "--json", "nowhere/file.json"],
+    ],
+)
+def test_a_file_that_could_not_be_written_is_refused_before_any_work(words, finished_run, capsys):
+    assert run([str(finished_run.path) if word == "RUN" else word for word in words]) == 2
+    found = capsys.readouterr()
+    assert f"{words[-2][2:]} = {words[-1]}: there is no directory nowhere" in found.err
+    assert found.out == ""
+
+
 # --- list and diff ---
 
 

@@ -208,8 +208,9 @@ def test_train_refuses_and_writes_nothing(words, message, capsys, working_direct
     [
         ("sede = 1\n", "no setting sede; did you mean seed?"),
         ("learning_rate = 1.0\n", "no setting learning_rate; did you mean settings.optimiser.learning_rate?"),
+        ("[optimiser]\nlearning_rate = 1.0\n", "no setting optimiser; did you mean settings.optimiser?"),
         ("[settings.network]\nhidden = 3\n", "no setting settings.network.hidden"),
-        ('steps = "many"\n', "steps = 'many': must be int"),
+        ('steps = "many"\n', "steps = 'many': must be a whole number"),
         ('size = "huge"\n', "size = 'huge': must be one of"),
         ("environment = 5\n", "environment = 5: must be a table"),
         ("steps = = 3\n", "is not a configuration in TOML"),
@@ -230,6 +231,13 @@ def test_train_refuses_bad_flags(words, capsys, working_directory):
     assert exit_info.value.code == 2
     assert words[0].removeprefix("--").split(".")[-1] in capsys.readouterr().err
     assert written(working_directory) == []
+
+
+@pytest.mark.parametrize("flag", ["--learning-rate", "--learning_rate", "--optimiser.learning_rat"])
+def test_an_unknown_flag_is_answered_with_the_nearest(flag, capsys):
+    with pytest.raises(SystemExit):
+        run(["train", IDENTITY, flag, "0.001"])
+    assert "--optimiser.learning-rate" in capsys.readouterr().err
 
 
 def test_a_missing_extra_is_named(monkeypatch, capsys):

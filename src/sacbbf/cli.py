@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import io
 import shutil
@@ -67,7 +68,9 @@ def run(argv: Sequence[str]) -> int:
         print(f"sacbbf {__version__}")
         return 0
     if argv[0] not in COMMANDS:
-        complain(f"sacbbf: no command {argv[0]!r}; it is one of {', '.join(COMMANDS)}")
+        near = difflib.get_close_matches(argv[0], COMMANDS, n=1)
+        meant = f"did you mean {near[0]}?" if near else f"it is one of {', '.join(COMMANDS)}"
+        complain(f"sacbbf: no command {argv[0]!r}; {meant}")
         return 2
     try:
         prefer_huge_pages()

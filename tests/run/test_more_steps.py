@@ -285,6 +285,7 @@ def test_resets_can_be_asked_for(kept, working_directory):
     ("words", "message"),
     [
         (["toys/Corridor-v0"], "takes states of shape (5,); toys/Corridor-v0 shows states of shape (12,)"),
+        (["MinAtar/Breakout-v1"], "takes states of shape (5,); MinAtar/Breakout-v1 shows states of shape"),
         (["toys/Identity-v0", "--agent", "bbf"], "agent = 'bbf': must be 'sac-bbf', as in"),
         (["toys/Identity-v0", "--agent", "random"], "the baseline random has no weights to start from"),
         (["toys/Identity-v0", "--network.hidden-dim", "32"], "network.hidden_dim = 32: must be 16, as in"),

@@ -216,6 +216,13 @@ def test_the_score_is_told_before_the_film_is_made(tmp_path, monkeypatch, capsys
     assert first.startswith("score ") and last == f"filming {out / 'video.mp4'}"
 
 
+def test_where_the_film_lies_is_told(tmp_path, capsys):
+    words = [word for word in SHORT if word != "--quiet"]
+    out = tmp_path / "run"
+    assert run(["train", "toys/Drawn-v0", "--out", str(out), *words]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"video {out / 'video.mp4'}"
+
+
 def test_an_interrupted_run_is_not_filmed(tmp_path, armed, capsys):
     out = tmp_path / "run"
     signal_at("training: warm-up step", 30)

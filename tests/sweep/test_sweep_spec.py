@@ -77,7 +77,7 @@ def test_seeds_are_a_count_a_range_or_a_list(text, seeds):
     ("text", "message"),
     [
         ("0", "seeds = '0': must be at least 1"),
-        ("five", "seeds = 'five': 'five' is not a whole number"),
+        ("five", "seeds = 'five': 'five' is not a whole number; must be as in 5 (0 to 4), 3-7 or 0,2,9"),
         ("5-3", "seeds = '5-3': 5-3 runs backwards"),
         ("4,", "seeds = '4,': '' is not a whole number"),
         ("-3", "seeds = '-3': '' is not a whole number"),
@@ -197,7 +197,7 @@ def test_a_baseline_trains_for_no_steps():
         ({"settings": {"loss.varianse": 1}}, "sac-bbf on CartPole-v1: settings: no setting loss.varianse"),
         ({"settings": {"eval.episodes": 0}}, "eval.episodes = 0: must be"),
         ({"settings": {"optimiser.learning_rate": float("nan")}}, "optimiser.learning_rate = nan: must be"),
-        ({"settings": {"eval.episodes": "many"}}, "eval.episodes = 'many': must be int"),
+        ({"settings": {"eval.episodes": "many"}}, "eval.episodes = 'many': must be a whole number"),
         ({"settings": {"eval": 1, "eval.episodes": 2}}, "eval is a setting and a table of settings at once"),
         ({"steps": 0}, "steps = 0: must be at least 1"),
         ({"envs": (CARTPOLE, "Pongg")}, "did you mean Pong"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sacbbf.run.certainty import certainty_and_count
 from sacbbf.run.evaluate import Summary, summarise
 
 
@@ -32,5 +33,4 @@ class Evaluation:
         return summarise(self.scores)
 
     def __str__(self) -> str:
-        low, high = self.interval
-        return f"{self.mean:.2f} (95% interval {low:.2f} to {high:.2f}, {len(self.scores)} episodes)"
+        return f"{self.mean:.2f} ({certainty_and_count(self.interval, len(self.scores))})"

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sacbbf.agents.presets import SIZES, SizeName
-from sacbbf.commands.parsing import parse
+from sacbbf.commands.parsing import check_file, parse
 from sacbbf.errors import UsageError
 from sacbbf.machine.allocator import keep_freed_pages
 from sacbbf.run.devices import check_compiler, resolve_device
@@ -55,6 +55,7 @@ def main(argv: Sequence[str]) -> int:
     args = parse(BenchArgs, argv, "bench", EXAMPLES)
     if args.repeats < 0:
         raise UsageError(f"repeats = {args.repeats}: must be at least 0")
+    check_file("json", args.json)
     device = resolve_device(args.device)
     if args.compile:
         check_compiler(device)

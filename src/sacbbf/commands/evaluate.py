@@ -10,9 +10,10 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
-from sacbbf.commands.parsing import parse
+from sacbbf.commands.parsing import check_file, parse
 from sacbbf.errors import UsageError
 from sacbbf.machine.process import settle
+from sacbbf.run.certainty import counted
 from sacbbf.run.devices import resolve_device
 from sacbbf.run.display import Display
 from sacbbf.run.records import RunDirectory, write_json
@@ -56,6 +57,7 @@ def main(argv: Sequence[str]) -> int:
     args = parse(EvaluateArgs, argv, "evaluate", EXAMPLES)
     if args.seed is not None and args.seed < 0:
         raise UsageError(f"seed = {args.seed}: must be at least 0")
+    check_file("json", args.json)
     run = RunDirectory(args.run).require()
     config = playable(run.config, args.trust)
     from sacbbf.run.evaluate import plan_of
@@ -72,7 +74,7 @@ def main(argv: Sequence[str]) -> int:
     console.print("returns " + " ".join(f"{score:g}" for score in fields["returns"]), highlight=False, markup=False)
     console.print(
         f"mean {fields['score']:.2f}, standard error {fields['standard_error']:.2f}, "
-        f"median {fields['median']:g}, {fields['episodes']} episodes, seed {plan.seed}",
+        f"median {fields['median']:g}, {counted(fields['episodes'])}, seed {plan.seed}",
         highlight=False,
         markup=False,
     )

@@ -10,7 +10,7 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
-from sacbbf.commands.parsing import parse
+from sacbbf.commands.parsing import check_file, parse
 from sacbbf.errors import UsageError
 from sacbbf.run.records import RunDirectory
 from sacbbf.run.settings import playable
@@ -44,6 +44,7 @@ def main(argv: Sequence[str]) -> int:
     args = parse(ExportArgs, argv, "export", EXAMPLES)
     if args.onnx is None and args.hub is None:
         raise UsageError("export what? Give --onnx FILE, --hub DIR, or both")
+    check_file("onnx", args.onnx)
     run = RunDirectory(args.run).require()
     console = Console(soft_wrap=True)
     if args.onnx is not None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 from rich.console import Console
 
-from sacbbf.commands.parsing import parse
+from sacbbf.commands.parsing import check_file, parse
 from sacbbf.envs.base import Pixels
 from sacbbf.errors import UsageError
 from sacbbf.run.display import Display
@@ -71,6 +71,7 @@ def main(argv: Sequence[str]) -> int:
         raise UsageError(f"seed = {args.seed}: must be at least 0")
     if args.fps is not None and not 0 < args.fps <= 240:
         raise UsageError(f"fps = {args.fps}: must be above 0 and at most 240")
+    check_file("out", args.out)
     run = RunDirectory(args.run).require()
     config = playable(run.config, args.trust)
     from sacbbf.run.torch_setup import torch_set_up

@@ -10,7 +10,7 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
-from sacbbf.commands.parsing import parse
+from sacbbf.commands.parsing import check_file, parse
 from sacbbf.disk.files import write_atomically
 from sacbbf.errors import UsageError
 from sacbbf.report.aggregate import Sampling
@@ -101,10 +101,7 @@ def check(args: ReportArgs) -> None:
     if not 0 <= args.seed < 2**32:
         raise UsageError(f"seed = {args.seed}: must be in 0 .. 2**32 - 1")
     for name in WRITERS:
-        path = getattr(args, name)
-        if path is not None and (path.is_dir() or not path.parent.is_dir()):
-            what = "is a directory" if path.is_dir() else f"there is no directory {path.parent}"
-            raise UsageError(f"{name} = {path}: {what}; give the path of a file in a directory that exists")
+        check_file(name, getattr(args, name))
 
 
 def make_console() -> Console:

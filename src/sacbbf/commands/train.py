@@ -21,6 +21,7 @@ from sacbbf.envs.make import EnvSettings
 from sacbbf.envs.trust import admit, modules_of
 from sacbbf.errors import UsageError
 from sacbbf.machine.process import settle
+from sacbbf.run.certainty import certainty, certainty_and_count
 from sacbbf.run.devices import resolve_device
 from sacbbf.run.more_steps import like_its_start, rescaled
 from sacbbf.run.records import RunDirectory, default_directory
@@ -116,6 +117,7 @@ def main(argv: Sequence[str]) -> int:
     code = finish(result, run)
     if args.video and code == 0 and run.policy.exists():
         record(run, config)
+        console.print(f"video {run.path / 'video.mp4'}", highlight=False, markup=False)
     return code
 
 
@@ -244,14 +246,11 @@ def summary(result: dict[str, Any], run: RunDirectory) -> str:
     if result["score"] is None:
         lines.append(f"stopped by {result['stopped_by']} after {result['steps']:,} steps; no evaluation")
     else:
-        low, high = result["interval_95"]
-        lines.append(
-            f"score {result['score']:.2f} (95% interval {low:.2f} to {high:.2f}, {result['episodes']} episodes)"
-        )
+        words = certainty_and_count(result["interval_95"], result["episodes"])
+        lines.append(f"score {result['score']:.2f} ({words})")
     for name, other in result.get("baselines", {}).items():
-        low, high = other["interval_95"]
         how = f": {other['mix']}" if "mix" in other else ""
-        lines.append(f"{name} play {other['score']:.2f} (95% interval {low:.2f} to {high:.2f}){how}")
+        lines.append(f"{name} play {other['score']:.2f} ({certainty(other['interval_95'], other['episodes'])}){how}")
     if "mix" in result:
         lines.append(f"best blind mix: {result['mix']}")
     if result.get("human_normalised") is not None:

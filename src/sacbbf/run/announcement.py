@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sacbbf.agents.presets import BASELINES
+from sacbbf.run.certainty import counted
 from sacbbf.run.records import RunDirectory
 from sacbbf.run.settings import RunConfig
 
@@ -38,6 +39,6 @@ def _computing(config: RunConfig) -> str:
 
 def _evaluation(config: RunConfig) -> str:
     chosen = config.eval
-    during = f"{chosen.every_episodes} episodes every {chosen.every:,} steps, " if chosen.every else ""
+    during = f"{counted(chosen.every_episodes)} every {chosen.every:,} steps, " if chosen.every else ""
     beside = "; random and blind play beside it" if chosen.baselines else ""
-    return f"score: {during}{chosen.episodes} episodes at the end{beside}"
+    return f"score: {during}{counted(chosen.episodes)} at the end{beside}"

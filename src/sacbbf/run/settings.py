@@ -36,6 +36,8 @@ Settings = Mapping[str, Value]  # by the names that flags have: `replay_ratio`, 
 GIVEN_APART = ("env", "agent", "seed", "device", "initial_policy")  # not to be found among settings by name
 # Settings that choose a preset, so that others follow from them.
 WORDS: dict[str, type] = {"size": str, "steps": int, "replay_ratio": int}
+# What values of a type are called in words.
+KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}
 FREE = ("checkpoint.every", "checkpoint.keep", "eval.parallel")  # settings that no number depends on
 
 
@@ -341,7 +343,7 @@ def _typed(value: Any, hint: Any, name: str) -> Any:
     kind = next(kind for kind in (*get_args(hint), hint) if kind is not NoneType)  # `int | None` takes an int
     fitting = (int, float) if kind is float else kind
     if not isinstance(value, fitting) or (isinstance(value, bool) and kind is not bool):
-        raise UsageError(f"{name} = {value!r}: must be {kind.__name__}")
+        raise UsageError(f"{name} = {value!r}: must be {KINDS[kind]}")
     return kind(value)
 
 
@@ -349,6 +351,8 @@ def _meant(name: str, settings: Iterable[str], there: Iterable[str]) -> str:
     """Return which settings may have been meant by one that there is not: of the same last part, or spelled alike."""
     ends = {setting: setting.rpartition(".")[2] for setting in settings}
     end = name.rpartition(".")[2]
+    if any(setting.startswith(f"settings.{name}.") for setting in ends):  # a table of the agent's, without its parent
+        return games.suggestion([f"settings.{name}"])
     alike = [end] if end in ends.values() else games.nearest(end, ends.values())
     return (
         games.suggestion([setting for setting in ends if ends[setting] in alike]) or f"; there are {', '.join(there)}"

@@ -14,6 +14,7 @@ from sacbbf.disk.files import write_atomically
 from sacbbf.disk.reading import CONFIGURATION, PICTURE, POLICY, RESULT, VIDEO, copy_file, is_there, open_file
 from sacbbf.envs import games
 from sacbbf.errors import UsageError
+from sacbbf.run.certainty import certainty, counted
 from sacbbf.run.records import RunDirectory
 from sacbbf.run.settings import RunConfig, from_toml
 
@@ -103,8 +104,9 @@ def model_card(config: RunConfig, result: dict[str, Any] | None, video: bool) ->
 
 
 def _score_lines(config: RunConfig, result: dict[str, Any]) -> Iterator[str]:
-    low, high = result["interval_95"]
-    yield f"Mean score {result['score']:.2f} (95% interval {low:.2f} to {high:.2f}) over {result['episodes']} episodes."
+    episodes = result["episodes"]
+    words = f" ({certainty(result['interval_95'], episodes)})" if episodes > 1 else ""
+    yield f"Mean score {result['score']:.2f}{words} over {counted(episodes)}."
     for name, other in result.get("baselines", {}).items():
         yield f"The {name} player scores {other['score']:.2f}."
     if result.get("human_normalised") is not None and config.env in games.SCORES:

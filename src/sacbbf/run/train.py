@@ -69,8 +69,8 @@ def train(
             f"env = {source.name}: a run evaluates beside its training, so give a function that makes the environment; "
             f"with this object, {source.description}"
         )
+    config, initial = start_from(init, config, source.spec)  # first: what does not fit is told by the run's name
     check_fit(config, source.spec)
-    config, initial = start_from(init, config, source.spec)
     run = RunDirectory(out)
     run.prepare()
     # Looked at before the lease is taken, which writes: a refused run is not touched, and a finished one only cleared

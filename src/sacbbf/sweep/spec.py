@@ -32,6 +32,7 @@ LEVELS = 3  # folders of a cell's name
 MOST = 100_000  # cells
 WORTH_COMPILING = 20_000  # updates; docs/performance.md has what compiling takes and gives
 SUBSET = 5  # games of the paper's ablations
+SEEDS = "; must be as in 5 (0 to 4), 3-7 or 0,2,9"  # the end of a refusal
 
 
 @dataclass(frozen=True)
@@ -151,15 +152,15 @@ def paper_subset(seed: int) -> tuple[str, ...]:
 def parse_seeds(text: str) -> tuple[int, ...]:
     """Return the seeds meant by `5` (0 to 4), `3-7` or `0,2,9`."""
     if "-" not in text and "," not in text:
-        count = _whole(text, "seeds", text)
+        count = _whole(text, "seeds", text, SEEDS)
         if count < 1:
             raise UsageError(f"seeds = {text!r}: must be at least 1")
         return tuple(_seeds(0, count - 1, text))
     seeds: list[int] = []
     for part in text.split(","):
         first, dash, last = part.partition("-")
-        start = _whole(first, "seeds", text)
-        end = _whole(last, "seeds", text) if dash else start
+        start = _whole(first, "seeds", text, SEEDS)
+        end = _whole(last, "seeds", text, SEEDS) if dash else start
         if end < start:
             raise UsageError(f"seeds = {text!r}: {part} runs backwards")
         seeds += _seeds(start, end, text)
@@ -218,11 +219,11 @@ def _value(text: str) -> Value:
     return found if isinstance(found, bool | int | float | str) else text
 
 
-def _whole(text: str, setting: str, given: str) -> int:
+def _whole(text: str, setting: str, given: str, takes: str = "") -> int:
     try:
         return int(text)
     except ValueError:
-        raise UsageError(f"{setting} = {given!r}: {text!r} is not a whole number") from None
+        raise UsageError(f"{setting} = {given!r}: {text!r} is not a whole number{takes}") from None
 
 
 def _plain(value: Value) -> str:
