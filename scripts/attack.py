@@ -310,10 +310,11 @@ def fresh(command: list[str], folder: Path) -> tuple[str, str]:
     try:
         words, _ = process.communicate(timeout=10.0 if serving else 4 * LONGEST)
     except subprocess.TimeoutExpired:
-        process.send_signal(signal.SIGINT)
+        process.kill()
         words, _ = process.communicate()
         if not serving:
             return "hang", words
+        process.returncode = 0  # it served until it was ended
     if (mark := folder / EVIL).exists():
         words = f"imported {mark.read_text()}\n{words}"
         mark.unlink()

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sacbbf.networks.heads import register_policy_head, register_projection
     from sacbbf.replay import Replay
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 # Public name -> its module, loaded when it is first asked for: facts such as `sacbbf.envs.games` need no third party.
 _HOMES = {
