@@ -105,7 +105,7 @@ def test_tensorboard_shows_losses_returns_and_speed(finished_run):
 
 
 def test_tensorboard_has_the_settings_and_the_final_score(finished_run):
-    """As the page HParams reads them: settings at the session's start, the score as its metric."""
+    """As the page HParams reads them: settings at the start, the score as the metric."""
     result = json.loads(finished_run.result.read_text())
     events = EventAccumulator(str(finished_run.tensorboard)).Reload()
     (final,) = events.Scalars("final/score")
