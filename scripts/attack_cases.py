@@ -58,7 +58,8 @@ def answer(reader: str, words: str, folder: Path) -> set[str]:
     if reader == "play":
         return {line for line in words.splitlines() if line.startswith("score ")}
     if reader == "diff":
-        return {" ".join(line.split()) for line in words.splitlines() if re.search(r"│ (score|median|steps) ", line)}
+        rows = (" ".join(line.split()) for line in words.splitlines() if re.search(r"│ (score|median|steps) ", line))
+        return {row for row in rows if "│ - │ - │" not in row}  # which says that there is no result
     if reader == "export":
         names = ("config.toml", "policy.safetensors", "result.json")
         return {hashlib.sha256((folder / "out" / name).read_bytes()).hexdigest() for name in names

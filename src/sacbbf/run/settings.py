@@ -47,9 +47,9 @@ class EvalConfig:
 
     every: Annotated[int, Between(0)] = 0
     """Steps between evaluations during training; 0: none. They leave training untouched."""
-    every_episodes: Annotated[int, Between(1)] = 10
+    every_episodes: Annotated[int, Between(1, 1e6)] = 10
     """Episodes of each evaluation during training."""
-    episodes: Annotated[int, Between(1)] = 100
+    episodes: Annotated[int, Between(1, 1e6)] = 100
     """Episodes of the evaluation at the end; their mean is the run's score (paper: 100)."""
     greedy: bool = False
     """Take the most likely action instead of drawing one (the paper draws)."""
@@ -100,7 +100,7 @@ class RunConfig:
     """Clip rewards to [-1, 1] for learning; scores are never clipped."""
     device: str
     """cpu, cuda, cuda:N or mps."""
-    threads: Annotated[int, Between(0)]
+    threads: Annotated[int, Between(0, 4_096)]
     """CPU threads for PyTorch; 0: as many as PyTorch likes."""
     log_every: Annotated[int, Between(1)] = 200
     """Steps between records of losses and the like."""
