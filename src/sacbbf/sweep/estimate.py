@@ -14,7 +14,7 @@ from sacbbf.run.display import Display
 from sacbbf.run.settings import RunConfig
 from sacbbf.sweep.spec import Cell, Spec, configuration, environment_spec
 from sacbbf.sweep.speeds import Speed, SpeedStore, kind_of
-from sacbbf.sweep.table import duration
+from sacbbf.sweep.table import about, duration
 from sacbbf.sweep.twins import is_second
 
 COPIES = 4  # of the parameters in a checkpoint: online, target, and two moments
@@ -125,7 +125,7 @@ def total_lines(timed: Spec, costs: Sequence[Cost], workers: int | None) -> list
     threads = f"{timed.threads} thread{'s' * (timed.threads != 1)}" if timed.threads else "the size's threads"
     return [
         f"{shape} = {len(costs)} cells: {', '.join(timed.envs)}",
-        f"{sum(cost.updates for cost in costs):,} updates, about {duration(work)} of one worker on this machine "
+        f"{sum(cost.updates for cost in costs):,} updates, {about(work)} of one worker on this machine "
         f"({timed.device}, {threads}){shared}; evaluation comes on top",
         f"disk: about {amount(kept)} when finished, and up to {amount(state)} more {running}",
     ]

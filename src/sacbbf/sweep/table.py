@@ -96,9 +96,15 @@ def duration(seconds: float) -> str:
     return " ".join(f"{count:,} {unit}" for count, unit in parts if count)
 
 
+def about(seconds: float) -> str:
+    """Return a time that was estimated in words."""
+    words = duration(seconds)
+    return words if words.startswith("less") else f"about {words}"
+
+
 def left_words(seconds: float) -> str:
     """Return the time left in words."""
-    return f"{'about ' if seconds >= 60 else ''}{duration(seconds)} left"
+    return f"{about(seconds)} left"
 
 
 class LiveTable:
