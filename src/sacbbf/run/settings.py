@@ -90,7 +90,7 @@ class RunConfig:
     size: SizeName
     """How large the networks are: paper (for a GPU), laptop (Atari on a CPU) or tiny (grids and vectors). By default
     tiny where no pictures are seen, else paper with CUDA and laptop without."""
-    steps: Annotated[int, Between(1)]
+    steps: Annotated[int, Between(1, 1e10)]
     """Environment steps (agent decisions) to train for."""
     seed: Annotated[int, Between(0)]
     """Root of all the run's randomness."""
