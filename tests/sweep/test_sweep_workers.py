@@ -183,7 +183,7 @@ def test_threads_that_only_a_cluster_has_are_refused_here_alone(machine):
     check(spec, here=False)
     with pytest.raises(UsageError, match="threads = 64: must be at most 8 on this machine"):
         check(spec)
-    with pytest.raises(UsageError, match="threads = -1: must be a whole number at least 0"):
+    with pytest.raises(UsageError, match="threads = -1: must be a whole number from 0 to 4096"):
         check(replace(spec, threads=-1), here=False)
 
 
