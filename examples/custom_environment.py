@@ -1,6 +1,6 @@
 """An environment of one's own: any Gymnasium environment with discrete actions, here a class that nobody registered.
 
-python examples/custom_environment.py [STEPS]
+python examples/custom_environment.py [STEPS] [SEED]
 """
 
 import sys
@@ -33,4 +33,5 @@ class Corridor(gymnasium.Env):
 
 if __name__ == "__main__":
     steps = int(sys.argv[1]) if len(sys.argv) > 1 else 2_000
-    print(SACBBF(lambda: TimeLimit(Corridor(), 100)).learn(steps, progress_bar=True).evaluate(20))
+    seed = int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    print(SACBBF(lambda: TimeLimit(Corridor(), 100), seed=seed).learn(steps, progress_bar=True).evaluate(20))

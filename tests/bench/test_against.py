@@ -34,9 +34,9 @@ def test_the_flag_for_a_single_way_is_refused(capsys):
 
 
 def test_plain_and_kernels_side_by_side(tmp_path, capsys, monkeypatch):
-    monkeypatch.setitem(PER_ROUND, "tiny", 1)
-    words = ["--size", "tiny", "--against", "plain,kernels", "--repeats", "2", "--json", str(tmp_path / "found.json")]
-    assert run(["bench", *words]) == 0
+    monkeypatch.setitem(PER_ROUND, "tiny-paper", 1)
+    words = ["--size", "tiny-paper", "--against", "plain,kernels", "--repeats", "2"]
+    assert run(["bench", *words, "--json", str(tmp_path / "found.json")]) == 0
     text = capsys.readouterr().out
     assert "plain" in text and "kernels in use by 'kernels': small_map" in text
     found = json.loads((tmp_path / "found.json").read_text())["against"]

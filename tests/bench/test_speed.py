@@ -30,7 +30,7 @@ CPU = torch.device("cpu")
 
 @pytest.fixture(scope="module")
 def subjects():
-    return make_subjects("tiny", CPU)
+    return make_subjects("tiny-paper", CPU)
 
 
 @pytest.fixture

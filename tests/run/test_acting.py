@@ -28,7 +28,7 @@ GREEDY = np.array([-np.inf, 0.0, -np.inf, -np.inf], np.float32)  # what an agent
 
 def small(agent, toy="Catch", steps=68, changes=None, **of_eval) -> RunConfig:
     """A run of an agent with the smallest networks; learning starts at step 64."""
-    config, _ = resolve(f"toys/{toy}-v0", size="tiny", steps=steps, agent=agent)
+    config, _ = resolve(f"toys/{toy}-v0", size="tiny-paper", steps=steps, agent=agent)
     tiny = {"network": {"hidden_dim": 16, "width_scale": 0.25}, "schedule": {"warmup": 64}}
     settings = change(change(config.settings, tiny), changes or {})
     return replace(config, settings=settings, eval=EvalConfig(**{"episodes": 3, "every_episodes": 2, **of_eval}))

@@ -45,7 +45,7 @@ def test_an_atari_game_is_played_at_laptop_size_on_a_cpu():
 
 
 def test_steps_scale_the_schedules():
-    config, _ = resolve("CartPole-v1", steps=50_000)
+    config, _ = resolve("CartPole-v1", size="tiny-paper", steps=50_000)
     assert config.settings.schedule.reset_every == 20_000
     assert config.settings.schedule.cycle == 5_000
 

@@ -258,5 +258,5 @@ def test_times_are_measured_with_the_size_s_threads(figures, monkeypatch, capsys
         assert run(["reproduce", "timing", "--scale", "minatar", "--device", "cpu"]) == 0
     finally:
         torch.set_num_threads(before)
-    assert used == [("tiny", 1)]
+    assert used == [("tiny-paper", 1)]
     assert "acting, ratio 2.000 (95% interval 1.900 to 2.100); paper 0.953" in capsys.readouterr().out

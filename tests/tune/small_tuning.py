@@ -22,7 +22,7 @@ UPDATE = 0.01  # seconds
 
 def small_tuning(**fields) -> Tuning:
     """Two settings of CartPole, two seeds for a trial and three for the comparison."""
-    tuning = Tuning("CartPole-v1", "sac-bbf", "tiny", STEPS, SPACE, 2, 3, {"schedule.warmup": 100}, "cpu")
+    tuning = Tuning("CartPole-v1", "sac-bbf", "tiny-paper", STEPS, SPACE, 2, 3, {"schedule.warmup": 100}, "cpu")
     return replace(tuning, **fields)
 
 

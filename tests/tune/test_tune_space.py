@@ -51,7 +51,9 @@ def test_what_an_agent_does_not_have_is_not_tuned(agent, lacking):
 
 def test_counts_of_updates_follow_the_steps():
     """At 20,000 steps the preset's cycle is 2,000 updates and its resets are 8,000 apart; a quarter of it at 5,000."""
-    long, short = (named(space_of(config_of(steps=steps), (), (), only=False)) for steps in (20_000, 5_000))
+    long, short = (
+        named(space_of(config_of(size="tiny-paper", steps=steps), (), (), only=False)) for steps in (20_000, 5_000)
+    )
     assert (long["schedule.cycle"].low, long["schedule.cycle"].high) == (1_000, 10_000)
     assert (short["schedule.cycle"].low, short["schedule.cycle"].high) == (250, 2_500)
     assert long["schedule.reset_every"].values == (0, 4_000, 8_000)

@@ -10,7 +10,7 @@ from sacbbf.agents.ladder import RUNGS, Changes, LearnerName, change, published
 from sacbbf.errors import UsageError
 
 AgentName = Literal[LearnerName, "random", "blind"]
-SizeName = Literal["paper", "laptop", "tiny"]
+SizeName = Literal["paper", "laptop", "tiny", "tiny-paper"]
 Kind = Literal["image", "grid", "vector"]
 
 SHORTEST_WARMUP = 64  # steps; a first batch needs some windows to choose from
@@ -36,6 +36,50 @@ class Size:
     tuned: dict[tuple[Kind, AgentName], Changes] = field(default_factory=dict)  # of single agents; docs/results.md
 
 
+def merged(changes: Changes, others: Changes) -> Changes:
+    """Return both; where both set one setting, it is the others'."""
+    return {part: changes.get(part, {}) | others.get(part, {}) for part in changes | others}
+
+
+_TINY_PAPER = Size(
+    summary="networks as small as tiny's, with every part of the paper's agent, for what the paper claims",
+    encoders={"image": "centred-nature", "grid": "grid", "vector": "mlp"},
+    steps=20_000,
+    threads=1,
+    changes={
+        "network": {"width_scale": 1.0, "hidden_dim": 128},
+        "optimiser": {"learning_rate": 3e-4},
+        # Resets at 20, 40 and 60% of the steps, as the paper's at replay ratio 2; these games are short.
+        "schedule": {
+            "replay_ratio": 1,
+            "gamma_end": 0.99,
+            "beta_start": 0.07,
+            "beta_final_updates": 20_000,
+            "reset_every": 20_000,
+        },
+    },
+    by_kind={
+        "image": {"network": {"width_scale": 0.5}},
+        # Their rewards have no usual size, as those of MinAtar and of clipped Atari have.
+        "vector": {"loss": {"returns": "scaled"}, "schedule": {"reset_every": 40_000}},
+    },
+    tuned={
+        ("grid", "sac-bbf"): {
+            "optimiser": {"learning_rate": 1e-3},
+            "schedule": {"beta_start": 0.05, "gamma_end": 0.997, "reset_every": 40_000},
+        },
+        ("grid", "bbf"): {"optimiser": {"learning_rate": 1e-3}, "schedule": {"reset_every": 40_000}},
+        ("grid", "sac-discrete"): {"optimiser": {"learning_rate": 1e-3}, "loss": {"target_entropy": 0.3}},
+    },
+)
+
+# Small observations need no representation to be learned: what self-prediction costs is spent on a second update a
+# step. Counts of updates are twice tiny-paper's, so that they last as many steps.
+_TWO_UPDATES: Changes = {
+    "loss": {"spr_weight": 0.0},
+    "schedule": {"replay_ratio": 2, "cycle": 20_000, "beta_final_updates": 40_000, "reset_every": 80_000},
+}
+
 SIZES: dict[SizeName, Size] = {
     "paper": Size(
         summary="the paper to the letter: Impala x4, 2048 units, replay ratio 2; wants a GPU",
@@ -56,37 +100,16 @@ SIZES: dict[SizeName, Size] = {
             "compute": {"share_bootstrap": True},
         },
     ),
-    "tiny": Size(
+    "tiny": replace(
+        _TINY_PAPER,
         summary="grids (MinAtar) and vectors (CartPole) in minutes on one core",
-        encoders={"image": "centred-nature", "grid": "grid", "vector": "mlp"},
-        steps=20_000,
-        threads=1,
-        changes={
-            "network": {"width_scale": 1.0, "hidden_dim": 128},
-            "optimiser": {"learning_rate": 3e-4},
-            # Resets at 20, 40 and 60% of the steps, as the paper's at replay ratio 2; these games are short.
-            "schedule": {
-                "replay_ratio": 1,
-                "gamma_end": 0.99,
-                "beta_start": 0.07,
-                "beta_final_updates": 20_000,
-                "reset_every": 20_000,
-            },
-        },
-        by_kind={
-            "image": {"network": {"width_scale": 0.5}},
-            # Their rewards have no usual size, as those of MinAtar and of clipped Atari have.
-            "vector": {"loss": {"returns": "scaled"}, "schedule": {"reset_every": 40_000}},
-        },
-        tuned={
-            ("grid", "sac-bbf"): {
-                "optimiser": {"learning_rate": 1e-3},
-                "schedule": {"beta_start": 0.05, "gamma_end": 0.997, "reset_every": 40_000},
-            },
-            ("grid", "bbf"): {"optimiser": {"learning_rate": 1e-3}, "schedule": {"reset_every": 40_000}},
-            ("grid", "sac-discrete"): {"optimiser": {"learning_rate": 1e-3}, "loss": {"target_entropy": 0.3}},
+        tuned=_TINY_PAPER.tuned
+        | {
+            ("grid", "sac-bbf"): merged(_TINY_PAPER.tuned["grid", "sac-bbf"], _TWO_UPDATES),
+            ("vector", "sac-bbf"): _TWO_UPDATES,
         },
     ),
+    "tiny-paper": _TINY_PAPER,
 }
 
 

@@ -27,8 +27,8 @@ from sacbbf.bench.speed import (
 from sacbbf.machine.denormals import flush_denormals
 from sacbbf.run.display import Display
 
-ROUNDS: dict[SizeName, int] = {"paper": 7, "laptop": 20, "tiny": 20}
-PER_ROUND: dict[SizeName, int] = {"paper": 1, "laptop": 5, "tiny": 40}  # updates
+ROUNDS: dict[SizeName, int] = {"paper": 7, "laptop": 20, "tiny": 20, "tiny-paper": 20}
+PER_ROUND: dict[SizeName, int] = {"paper": 1, "laptop": 5, "tiny": 40, "tiny-paper": 40}  # updates
 PASSES = 3_200  # forward passes of batch 1, as in the paper's table
 BLOCKS = 400  # of passes, the two agents in turn
 STEPS = 100_000  # of the run that is projected

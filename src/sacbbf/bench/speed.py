@@ -50,11 +50,9 @@ class Workload:
     kind: Kind
 
 
-WORKLOADS: dict[SizeName, Workload] = {
-    "paper": Workload("84x84 frames, 18 actions", "Pong", (1, 84, 84), "uint8", 4, 18, "image"),
-    "laptop": Workload("84x84 frames, 18 actions", "Pong", (1, 84, 84), "uint8", 4, 18, "image"),
-    "tiny": Workload("10x10x6 grid, 4 actions", "MinAtar/SpaceInvaders-v1", (6, 10, 10), "bool", 1, 4, "grid"),
-}
+ATARI = Workload("84x84 frames, 18 actions", "Pong", (1, 84, 84), "uint8", 4, 18, "image")
+MINATAR = Workload("10x10x6 grid, 4 actions", "MinAtar/SpaceInvaders-v1", (6, 10, 10), "bool", 1, 4, "grid")
+WORKLOADS: dict[SizeName, Workload] = {"paper": ATARI, "laptop": ATARI, "tiny": MINATAR, "tiny-paper": MINATAR}
 
 
 class Subject:

@@ -88,8 +88,9 @@ class RunConfig:
     """What learns: sac-bbf, an agent that it descends from (`sacbbf list agents`), or random or blind, which play the
     baselines."""
     size: SizeName
-    """How large the networks are: paper (for a GPU), laptop (Atari on a CPU) or tiny (grids and vectors). By default
-    tiny where no pictures are seen, else paper with CUDA and laptop without."""
+    """How large the networks are: paper (for a GPU), laptop (Atari on a CPU) or tiny (grids and vectors; tiny-paper: as
+    small, with every part of the paper's agent). By default tiny where no pictures are seen, else paper with CUDA and
+    laptop without."""
     steps: Annotated[int, Between(1, 1e10)]
     """Environment steps (agent decisions) to train for."""
     seed: Annotated[int, Between(0)]

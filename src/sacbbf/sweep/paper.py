@@ -38,7 +38,7 @@ class Scale:
 SCALES: dict[ScaleName, Scale] = {
     "paper": Scale("paper", "image", 10, 1.0),
     "laptop": Scale("laptop", "image", 3, 0.5, words="the laptop size, fewer steps, half the replay ratio"),
-    "minatar": Scale("tiny", "grid", 5, 0.5, "minatar", "MinAtar's games, the tiny size, half the replay ratio"),
+    "minatar": Scale("tiny-paper", "grid", 5, 0.5, "minatar", "MinAtar's games, tiny networks, half the replay ratio"),
 }
 
 

@@ -82,17 +82,19 @@ class Multiples:
 
 # Ranges around the preset's own value suit every kind of observation, and every number of steps: counts of updates are
 # scaled with it. docs/tune.md says why these settings, and not others.
+TINY: tuple[Axis | Around | Multiples, ...] = (
+    Around("optimiser.learning_rate", 0.3, 5.0),
+    Around("schedule.beta_start", 0.1, 3.0),
+    Range("schedule.gamma_end", 0.97, 0.998),
+    Range("schedule.n_start", 3, 15, whole=True),
+    Range("schedule.n_end", 1, 5, whole=True),
+    Around("schedule.cycle", 0.5, 5.0),
+    Multiples("schedule.reset_every", (0.0, 0.5, 1.0)),
+    Multiples("schedule.replay_ratio", (1.0, 2.0)),
+)
 SPACES: dict[SizeName, tuple[Axis | Around | Multiples, ...]] = {
-    "tiny": (
-        Around("optimiser.learning_rate", 0.3, 5.0),
-        Around("schedule.beta_start", 0.1, 3.0),
-        Range("schedule.gamma_end", 0.97, 0.998),
-        Range("schedule.n_start", 3, 15, whole=True),
-        Range("schedule.n_end", 1, 5, whole=True),
-        Around("schedule.cycle", 0.5, 5.0),
-        Multiples("schedule.reset_every", (0.0, 0.5, 1.0)),
-        Multiples("schedule.replay_ratio", (1.0, 2.0)),
-    ),
+    "tiny": TINY,
+    "tiny-paper": TINY,
     "laptop": (
         Around("optimiser.learning_rate", 0.1, 2.0),
         Around("schedule.beta_start", 0.1, 3.0),
