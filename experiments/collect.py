@@ -3,8 +3,9 @@
     python experiments/collect.py DIRECTORY --out results/raw/NAME.csv [--add]
 
 DIRECTORY is a sweep or holds runs at any depth. Lines are sorted, so the same runs give the same file.
-Steps are in the names of agents only where they differ. With --add, runs that the file has and the directory has not
-stay in it, so that runs of several machines or days come together.
+Steps are in the names of agents only where they differ; the commit is that of the checkout that the run was made with.
+With --add, runs that the file has and the directory has not stay in it, so that runs of several machines or days come
+together.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from sacbbf.run.records import find_runs
 
 COLUMNS = (
     "agent", "game", "seed", "score", "standard_error", "steps", "updates", "wall_seconds", "threads", "cpu",
-    "random", "random_error", "blind", "blind_error", "command", "returns",
+    "random", "random_error", "blind", "blind_error", "commit", "command", "returns",
 )  # fmt: skip
 
 
@@ -92,6 +93,7 @@ def line(run: RunScore, silent: Collection[str]) -> dict[str, Any]:
         "threads": result["machine"]["threads"],
         "cpu": result["machine"]["cpu"],
         **played,
+        "commit": result.get("versions", {}).get("commit", ""),
         "command": command(run.config),
         "returns": json.dumps(result["returns"], separators=(",", ":")),
     }

@@ -7,6 +7,7 @@ import platform
 from collections.abc import Sequence
 from dataclasses import asdict
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ import torch
 from sacbbf import __version__
 from sacbbf.envs import games
 from sacbbf.machine import processor
+from sacbbf.machine.source import commit_of
 from sacbbf.run.evaluate import summarise
 from sacbbf.types import EpisodeRecord
 
@@ -28,7 +30,8 @@ def versions() -> dict[str, str]:
             found[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    commit = commit_of(Path(__file__).resolve())
+    return found | ({"commit": commit} if commit else {})
 
 
 def machine(device: str) -> dict[str, Any]:
