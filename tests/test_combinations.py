@@ -25,8 +25,8 @@ CASES = [
     ("bbf", {"loss": {"variance_reduction": False}}, "loss.variance_reduction = False concerns the policy's gradient"),
     (
         "sac-bbf",
-        {"loss": {"policy_gradient": "cross-entropy", "variance_reduction": False}},
-        "loss.variance_reduction = False: with loss.policy_gradient = 'cross-entropy', which samples no action",
+        {"loss": {"policy_gradient": "expected", "variance_reduction": False}},
+        "loss.variance_reduction = False: with loss.policy_gradient = 'expected', which samples no action",
     ),
     (
         "sac-bbf",

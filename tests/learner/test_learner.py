@@ -23,7 +23,7 @@ from sacbbf.types import Batch
         (encoder, gradient, backup, reduce, spr_weight)
         for encoder, (gradient, reduce), backup, spr_weight in itertools.product(
             ["grid", "mlp"],
-            [("sampled", True), ("sampled", False), ("expected", True), ("cross-entropy", True)],
+            [("sampled", True), ("sampled", False), ("expected", True)],
             ["sampled", "expected", "greedy"],
             [5.0, 0.0],
         )

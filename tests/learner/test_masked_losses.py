@@ -31,7 +31,6 @@ def policy_losses(logits, q, action):
         "sampled": losses.policy_gradient_sampled(logits, q, action),
         "without baseline": losses.policy_gradient_sampled(logits, q, action, variance_reduction=False),
         "expected": losses.policy_gradient_expected(logits, q),
-        "cross-entropy": losses.policy_cross_entropy(logits, q, 2.0, logits > losses.ILLEGAL),
         "entropy": losses.entropy(logits),
         "SAC-Discrete": sac_discrete.policy_loss(logits, torch.stack([q, q + 1.0]), alpha),
     }

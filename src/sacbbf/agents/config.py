@@ -52,9 +52,8 @@ class NetworkConfig:
 class LossConfig:
     """What an update minimises."""
 
-    policy_gradient: Literal["sampled", "expected", "cross-entropy"] = "sampled"
-    """Policy gradient from one sampled action (paper, Eq. 10), its exact expectation over actions, or that of the
-    cross-entropy with softmax(Q / beta), which does not vanish where the policy is nearly deterministic."""
+    policy_gradient: Literal["sampled", "expected"] = "sampled"
+    """Policy gradient from one sampled action (paper, Eq. 10), or its exact expectation over actions."""
     variance_reduction: bool = True
     """Subtract the policy's mean Q as a baseline (paper, Eq. 10); off is the paper's ablation."""
     backup: Literal["sampled", "expected", "greedy"] = "sampled"

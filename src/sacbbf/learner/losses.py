@@ -11,7 +11,6 @@ from torch.nn import functional as F
 
 # The logit of an illegal action. Its probability is exactly 0, and finite: 0 times it is 0 in an entropy, not NaN.
 ILLEGAL = -1e30
-SMALLEST_BETA = 1e-8  # that Q is divided by; softmax is the best action alone long before
 
 
 def mask_illegal(values: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
@@ -154,19 +153,6 @@ def policy_gradient_sampled(
 def policy_gradient_expected(policy_logits: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
     """Surrogate loss (B,), minus the objective of Eq. 8: -sum_a pi(a|s) Q(s, a), exact over actions."""
     return -(F.softmax(policy_logits, dim=-1) * q.detach()).sum(dim=-1)
-
-
-def policy_cross_entropy(
-    policy_logits: torch.Tensor, q: torch.Tensor, beta: float | torch.Tensor, mask: torch.Tensor | None = None
-) -> torch.Tensor:
-    """Loss (B,): cross-entropy of softmax(Q / beta), which maximises Eq. 11 over all policies, with the policy.
-
-    Its gradient at the logits is pi - softmax(Q / beta), however unlikely the better action is by now. `mask` (B, A)
-    are the legal actions; q (B, A) gets no gradient.
-    """
-    weight = torch.as_tensor(beta, dtype=q.dtype, device=q.device).clamp(min=SMALLEST_BETA)
-    best = F.softmax(mask_illegal(q.detach() / weight, mask), dim=-1)  # (B, A)
-    return -(best * F.log_softmax(policy_logits, dim=-1)).sum(dim=-1)
 
 
 def entropy(policy_logits: torch.Tensor) -> torch.Tensor:

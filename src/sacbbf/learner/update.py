@@ -86,7 +86,7 @@ def compute(
         spr = losses.spr_loss(prediction.float(), goal.projection, batch.same_episode)  # (B,)
     # 5. Policy loss with a freshly drawn action; its gradient flows into the encoder.
     q_values = losses.expected_value(q_logits.detach(), atoms)  # (B, A)
-    policy, entropy, action = policy_loss(policy_logits, q_values, loss, beta, draws.action, batch.mask_t)  # (B,) each
+    policy, entropy, action = policy_loss(policy_logits, q_values, loss, beta, draws.action)  # (B,) each
 
     terms = Terms(
         obs=obs_t,
@@ -183,15 +183,12 @@ def policy_loss(
     loss: LossConfig,
     beta: float | torch.Tensor,
     gumbel: torch.Tensor | None,
-    mask: torch.Tensor | None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
     """Policy loss and entropy, (B,) each, and the sampled action; zeros for an agent without a policy."""
     if logits is None:
         zeros = torch.zeros_like(q_values[:, 0])
         return zeros, zeros, None
     entropy = losses.entropy(logits)
-    if loss.policy_gradient == "cross-entropy":
-        return losses.policy_cross_entropy(logits, q_values, beta, mask), entropy, None
     if gumbel is None:
         return losses.policy_gradient_expected(logits, q_values) - beta * entropy, entropy, None
     action = losses.draw_action(logits.detach(), gumbel)
