@@ -33,6 +33,11 @@ CASES = [
         {"loss": {"returns": "raw", "return_share": 0.7}},
         "loss.return_share = 0.7: scales returns, but loss.returns = 'raw'",
     ),
+    (
+        "sac-bbf",
+        {"schedule": {"temperature": "target", "beta_end": 0.01}},
+        "schedule.beta_end = 0.01: with schedule.temperature = 'target', which learns beta, must be 0",
+    ),
     ("bbf", {"schedule": {"beta_start": 0.01}}, "schedule.beta_start = 0.01 and beta_end = 0 weigh a policy's entropy"),
     ("drq-eps", {"schedule": {"beta_end": 0.5}}, "schedule.beta_start = 0 and beta_end = 0.5 weigh a policy's entropy"),
     (

@@ -128,9 +128,9 @@ class ScheduleConfig:
     """Weight of the entropy bonus at the end of the annealing (paper: 0)."""
     beta_final_updates: Annotated[int, Between(0)] = 40_000
     """Updates at the end of the run for which beta stays at its end value (paper: F = 40,000)."""
-    entropy_start: Annotated[float, Between(0, 1)] = 0.6
+    entropy_start: Annotated[float, Between(0, 1)] = 0.3
     """With a learned beta: the policy's mean entropy wanted at step 0, as a share of log A."""
-    entropy_end: Annotated[float, Between(0, 1)] = 0.05
+    entropy_end: Annotated[float, Between(0, 1)] = 0.02
     """With a learned beta: the policy's mean entropy wanted at the end of the run, as a share of log A."""
     entropy_rate: Annotated[float, Between(0, 1)] = 0.02
     """With a learned beta: what log beta moves by in an update, times what is lacking of the share wanted."""

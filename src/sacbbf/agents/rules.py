@@ -70,6 +70,11 @@ def _contradictions(config: AgentConfig) -> list[tuple[bool, str]]:
             not network.policy and schedule.temperature != "annealed",
             f"schedule.temperature = {schedule.temperature!r} weighs a policy's entropy, {without}; must be 'annealed'",
         ),
+        (
+            schedule.temperature == "target" and schedule.beta_end != 0,
+            f"schedule.beta_end = {schedule.beta_end:g}: with schedule.temperature = 'target', which learns beta, must "
+            "be 0; schedule.entropy_end says how the run ends",
+        ),
         *_twin_contradictions(config),
     ]
 
