@@ -25,6 +25,7 @@ COMMANDS: dict[str, str] = {
     "sweep": "run games x agents x settings x seeds, on one machine or a cluster",
     "tune": "search for settings that beat the preset's, and compare them on fresh seeds",
     "reproduce": "a table of the paper as a sweep and a report",
+    "zoo": "the trained policies that come with this package, to play and evaluate",
     "play": "a video of a trained policy: the game beside action probabilities and value",
     "export": "a trained policy as ONNX, or as a folder for the Hugging Face Hub",
     "push": "upload such a folder to the Hub",

@@ -33,6 +33,7 @@ from sacbbf.run.result import episode_line
 from sacbbf.run.settings import RunConfig, Value
 from sacbbf.run.stop import Stop, ending_cleanly
 from sacbbf.run.torch_setup import torch_set_up
+from sacbbf.run.zoo import find_run
 from sacbbf.seeding import numpy_generator
 
 
@@ -323,7 +324,9 @@ class Agent:
         verbose: int = 0,
         tensorboard_log: str | Path | None = None,
     ) -> Self:
-        """Return the agent that was saved in a folder, or that a run directory holds; nothing in it is executed.
+        """Return the agent that was saved in a folder, or that a run directory or `zoo:NAME` holds.
+
+        Nothing in it is executed.
 
         What was kept for learning is taken up, and `learn` goes on exactly as if there had been no stop. Without it, or
         if not `replay`, the networks that act are all there is: `learn` then fine-tunes them, with a new optimiser and
@@ -331,7 +334,8 @@ class Agent:
         actions, or that of the agent where it goes by no name; the episode in progress is repeated in its own alone.
         Modules that the folder names are imported if they are installed or imported already, or with `trust`.
         """
-        stored = stored_config(Path(path))
+        folder = find_run(Path(path)).path
+        stored = stored_config(folder)
         kinds: list[type[Self]] = cls.__subclasses__() if cls is Agent else [cls]
         kind = next((kind for kind in kinds if kind.name == stored.agent), None)
         if kind is None:
@@ -339,7 +343,7 @@ class Agent:
             raise UsageError(f"{path} holds the agent {stored.agent!r}: must be {names}")
         log = Log(verbose, tensorboard_log)
         agent = kind.__new__(kind)
-        agent._take(read_agent(Path(path), stored, env, device, replay, trust), log)
+        agent._take(read_agent(folder, stored, env, device, replay, trust), log)
         return agent
 
     def _take(self, kept: Kept, log: Log) -> None:

@@ -14,10 +14,11 @@ from sacbbf.envs.source import EnvLike
 from sacbbf.errors import UsageError
 from sacbbf.run.fitting import check_fit
 from sacbbf.run.more_steps import like_its_start
-from sacbbf.run.records import RunDirectory, default_directory
+from sacbbf.run.records import default_directory
 from sacbbf.run.remote_trackers import TrackerName
 from sacbbf.run.settings import Value, check_run, from_toml, lay_over
 from sacbbf.run.train import train as carry_out
+from sacbbf.run.zoo import find_run
 
 
 def train(
@@ -47,7 +48,7 @@ def train(
     if verbose not in (0, 1) or isinstance(verbose, bool):
         raise UsageError(f"verbose = {verbose!r}: must be 0 or 1")
     given = dict(settings or {})
-    start = None if init is None else from_toml(RunDirectory(Path(init)).require().config)
+    start = None if init is None else from_toml(find_run(Path(init)).config)
     words = {"size": size if size is not None or start is None else start.size, "steps": steps}
     given |= {name: value for name, value in words.items() if value is not None}
     chosen = agent or ("sac-bbf" if start is None else start.agent)

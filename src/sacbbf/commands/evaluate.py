@@ -16,8 +16,9 @@ from sacbbf.machine.process import settle
 from sacbbf.run.certainty import counted
 from sacbbf.run.devices import resolve_device
 from sacbbf.run.display import Display
-from sacbbf.run.records import RunDirectory, write_json
+from sacbbf.run.records import write_json
 from sacbbf.run.settings import playable
+from sacbbf.run.zoo import find_run
 
 EXAMPLES = """\
   sacbbf evaluate runs/CartPole-v1-sac-bbf-tiny-seed0
@@ -33,7 +34,7 @@ class EvaluateArgs:
     """
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """A run directory."""
+    """A run directory, or `zoo:NAME` (`sacbbf zoo` lists them)."""
     episodes: int = 100
     """Episodes to play."""
     seed: int | None = None
@@ -58,7 +59,7 @@ def main(argv: Sequence[str]) -> int:
     if args.seed is not None and args.seed < 0:
         raise UsageError(f"seed = {args.seed}: must be at least 0")
     check_file("json", args.json)
-    run = RunDirectory(args.run).require()
+    run = find_run(args.run)
     config = playable(run.config, args.trust)
     from sacbbf.run.evaluate import plan_of
     from sacbbf.run.evaluate_run import evaluate_run

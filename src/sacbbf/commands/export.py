@@ -12,9 +12,9 @@ from rich.console import Console
 
 from sacbbf.commands.parsing import check_file, parse
 from sacbbf.errors import UsageError
-from sacbbf.run.records import RunDirectory
 from sacbbf.run.settings import playable
 from sacbbf.run.sharing import write_hub_folder
+from sacbbf.run.zoo import find_run
 
 EXAMPLES = """\
   sacbbf export RUN --onnx policy.onnx
@@ -27,7 +27,7 @@ class ExportArgs:
     """Write the policy of a run for other programs, or for the Hugging Face Hub."""
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """A run directory, or a folder that an agent was saved in."""
+    """A run directory, a folder that an agent was saved in, or `zoo:NAME` (`sacbbf zoo` lists them)."""
     onnx: Path | None = None
     """Write ONNX: `states` (batch, stack * C, H, W) as `make_env` gives them in, `logits` (batch, A) out.
 
@@ -45,7 +45,7 @@ def main(argv: Sequence[str]) -> int:
     if args.onnx is None and args.hub is None:
         raise UsageError("export what? Give --onnx FILE, --hub DIR, or both")
     check_file("onnx", args.onnx)
-    run = RunDirectory(args.run).require()
+    run = find_run(args.run)
     console = Console(soft_wrap=True)
     if args.onnx is not None:
         from sacbbf.run.onnx_export import write_onnx

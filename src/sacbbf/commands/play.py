@@ -15,15 +15,16 @@ from sacbbf.commands.parsing import check_file, parse
 from sacbbf.envs.base import Pixels
 from sacbbf.errors import UsageError
 from sacbbf.run.display import Display
-from sacbbf.run.records import RunDirectory
 from sacbbf.run.settings import playable
 from sacbbf.run.video import write_video
+from sacbbf.run.zoo import find_run, zoo_name
 
 if TYPE_CHECKING:
     from sacbbf.run.watching import Moment
 
 EXAMPLES = """\
   sacbbf play RUN
+  sacbbf play zoo:MinAtar-Breakout
   sacbbf play RUN --episodes 3 --out three.gif
   sacbbf play RUN --window --greedy
 """
@@ -38,9 +39,9 @@ class PlayArgs:
     """
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """A run directory, or a folder that an agent was saved in."""
+    """A run directory, a folder that an agent was saved in, or `zoo:NAME` (`sacbbf zoo` lists them)."""
     out: Path | None = None
-    """The video, an .mp4 or a .gif; by default RUN/video.mp4, which `sacbbf report` shows."""
+    """The video, an .mp4 or a .gif; by default RUN/video.mp4, which `sacbbf report` shows, or NAME.mp4 of the zoo's."""
     window: bool = False
     """Show it in a window instead, where there is a screen."""
     episode: int = 0
@@ -72,13 +73,13 @@ def main(argv: Sequence[str]) -> int:
     if args.fps is not None and not 0 < args.fps <= 240:
         raise UsageError(f"fps = {args.fps}: must be above 0 and at most 240")
     check_file("out", args.out)
-    run = RunDirectory(args.run).require()
+    run = find_run(args.run)
     config = playable(run.config, args.trust)
     from sacbbf.run.torch_setup import torch_set_up
     from sacbbf.run.watching import Film, Wish
 
     wish = Wish(args.episode, args.episodes, args.seed, args.greedy, args.max_steps, args.device)
-    out = args.out or run.path / "video.mp4"
+    out = args.out or (run.path / "video.mp4" if zoo_name(args.run) is None else Path(f"{run.path.name}.mp4"))
     with Display(Console(stderr=True), None) as display, torch_set_up(config):
         display.begin("playing", args.episodes)
         film = Film(run, config, wish, lambda moment: follow(display, moment))

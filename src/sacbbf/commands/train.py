@@ -36,6 +36,7 @@ from sacbbf.run.settings import (
     resolve,
 )
 from sacbbf.run.video import require_ffmpeg, write_video
+from sacbbf.run.zoo import find_run
 
 # Short flags of settings of the environment.
 SHORT = {"resize": "resize", "env_kwargs": "kwargs", "wrapper": "wrappers", "import_": "imports"}
@@ -168,7 +169,7 @@ def preset_defaults(argv: Sequence[str]) -> tuple[TrainArgs, str]:
     helping = any(word in ("-h", "--help") for word in argv)
     if env is None and not helping:
         raise UsageError("which environment? Give an Atari game (Pong), MinAtar/Breakout-v1, CartPole-v1, ...")
-    start = None if init is None else from_toml(RunDirectory(Path(init)).require().config)
+    start = None if init is None else from_toml(find_run(Path(init)).config)
     chosen = {} if start is None else {"agent": start.agent, "size": start.size}
     chosen |= {name: tables[name] for name in ("agent", "size", "steps", "seed", "device") if name in tables}
     steps = words.pop("steps", None)

@@ -18,6 +18,7 @@ from sacbbf.run.more_steps import extended
 from sacbbf.run.policy_file import check_layout, read_layout, read_policy
 from sacbbf.run.records import RunDirectory, json_bytes
 from sacbbf.run.settings import FREE, RunConfig, check_run, differences, from_toml, to_toml
+from sacbbf.run.zoo import find_run
 
 HARDWARE = ("device", "threads")  # settings that may differ when a run is taken up, at the price of its last bits
 
@@ -46,7 +47,7 @@ def start_from(init: Path | None, config: RunConfig, spec: EnvSpec) -> tuple[Run
         return config, None
     if config.agent in BASELINES:
         raise UsageError(f"init = {init}: the baseline {config.agent} has no weights to start from")
-    folder = RunDirectory(init).require()
+    folder = find_run(init)
     there = from_toml(folder.config).agent
     if there != config.agent:
         raise UsageError(f"agent = {config.agent!r}: must be {there!r}, as in {init}")
