@@ -36,7 +36,8 @@ RUNS, RAW = TOP / "results/runs/untuned", TOP / "results/raw"
 sys.path.insert(0, str(TOP / "examples"))
 from custom_environment import Corridor  # noqa: E402
 
-GAMES = ("CartPole-v1", "Acrobot-v1", "LunarLander-v3", "Corridor", "FrozenLake-v1", "MinAtar/Asterix-v1")
+CORRIDOR = "custom:corridor"  # as this package calls an environment that a function makes
+GAMES = ("CartPole-v1", "Acrobot-v1", "LunarLander-v3", CORRIDOR, "FrozenLake-v1", "MinAtar/Asterix-v1")
 WIDE = {"policy_kwargs": {"net_arch": [256, 256]}}
 EVERY_FOURTH = {
     "learning_rate": 6.3e-4,
@@ -75,12 +76,12 @@ def corridor() -> gymnasium.Env[Any, Any]:
 
 def environment(game: str) -> str | Callable[[], gymnasium.Env[Any, Any]]:
     """Return what `sacbbf.train` takes for a game."""
-    return corridor if game == "Corridor" else game
+    return corridor if game == CORRIDOR else game
 
 
 def train(game: str, seed: int, steps: int) -> None:
     """Train and evaluate SAC-BBF by its defaults, compiled, with random and blind play beside it."""
-    out, quick = RUNS / f"{game.replace('/', '-')}-seed{seed}", {"compute.compile": True}
+    out, quick = RUNS / f"{game.replace('/', '-').replace(':', '-')}-seed{seed}", {"compute.compile": True}
     sacbbf.train(environment(game), seed=seed, size="tiny", steps=steps, out=out, settings=quick, verbose=0)
 
 
@@ -99,7 +100,7 @@ def train_dqn(job: Job) -> dict[str, object]:
 
     torch.set_num_threads(1)
     began = time.monotonic()
-    make = corridor if job.game == "Corridor" else None
+    make = corridor if job.game == CORRIDOR else None
     env = StateEnv(job.game if make is None else make_env(make()))
     model = DQN("MlpPolicy", env, seed=job.seed, device="cpu", **ZOO.get(job.game, {}))
     model.learn(job.steps)
