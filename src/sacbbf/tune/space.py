@@ -85,16 +85,16 @@ class Multiples:
 TINY: tuple[Axis | Around | Multiples, ...] = (
     Around("optimiser.learning_rate", 0.3, 5.0),
     Around("schedule.beta_start", 0.1, 3.0),
+    Range("schedule.entropy_start", 0.1, 0.8),
     Range("schedule.gamma_end", 0.97, 0.998),
     Range("schedule.n_start", 3, 15, whole=True),
     Range("schedule.n_end", 1, 5, whole=True),
     Around("schedule.cycle", 0.5, 5.0),
     Multiples("schedule.reset_every", (0.0, 0.5, 1.0)),
-    Multiples("schedule.replay_ratio", (1.0, 2.0)),
 )
 SPACES: dict[SizeName, tuple[Axis | Around | Multiples, ...]] = {
-    "tiny": TINY,
-    "tiny-paper": TINY,
+    "tiny": (*TINY, Choice("schedule.replay_ratio", (1, 2))),
+    "tiny-paper": (*TINY, Choice("schedule.replay_ratio", (1, 2))),
     "laptop": (
         Around("optimiser.learning_rate", 0.1, 2.0),
         Around("schedule.beta_start", 0.1, 3.0),
@@ -147,6 +147,9 @@ def default_of(name: str, config: RunConfig) -> Value:
 def _has(config: RunConfig, name: str) -> bool:
     """Whether the agent has what a setting belongs to: resets, an entropy bonus, changing n and gamma, SPR."""
     schedule = config.settings.schedule
+    if name in ("schedule.beta_start", "schedule.entropy_start"):
+        learned = schedule.temperature == "target"
+        return schedule.beta_start != 0 and learned == (name == "schedule.entropy_start")
     if name in ("schedule.n_start", "schedule.n_end") and schedule.n_start == schedule.n_end:
         return False
     if name in ("schedule.gamma_end", "schedule.cycle") and schedule.gamma_start == schedule.gamma_end:
