@@ -51,7 +51,7 @@ def test_train_says_what_it_will_do_and_what_to_type_next(capsys):
     assert run(["train", IDENTITY, "--steps", "100", "--out", "my runs/one", *words]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"sac-bbf on {IDENTITY}, tiny size, 100 steps, seed 0"
-    assert lines[1].startswith("learning: 36 updates, 1 update a step after 64 steps of warm-up")
+    assert lines[1].startswith("learning: 72 updates, 2 updates a step after 64 steps of warm-up")
     assert lines[4] == "all settings: my runs/one/config.toml"
     assert lines[5].startswith("score ")
     assert lines[-3:] == [
