@@ -151,14 +151,15 @@ def test_predict_takes_one_state_or_a_batch(learned):
     assert many.shape == (5,) and memory is None and set(many) <= set(range(5))
 
 
-def test_deterministic_predictions_are_the_most_likely_actions(learned):
-    network = learned.network
+def test_deterministic_predictions_are_the_most_likely_actions():
+    agent = make(seed=5).learn(STEPS)
+    network = agent.network
     with torch.inference_mode():
         likely = network.policy_logits(network.policy_features(network.encode(torch.eye(5)))).softmax(1).numpy()
     assert len(set(likely.argmax(1))) > 1  # no single action is the best in all states
-    best, _ = learned.predict(np.eye(5, dtype=np.float32), deterministic=True)
+    best, _ = agent.predict(np.eye(5, dtype=np.float32), deterministic=True)
     assert np.array_equal(best, likely.argmax(1))
-    again, _ = learned.predict(np.repeat(np.eye(5, dtype=np.float32), 300, axis=0), deterministic=True)
+    again, _ = agent.predict(np.repeat(np.eye(5, dtype=np.float32), 300, axis=0), deterministic=True)
     assert np.array_equal(again, np.repeat(best, 300))
 
 

@@ -52,9 +52,9 @@ def test_both_evaluations_agree(agent, tmp_path):
 
 
 def test_both_agree_on_the_most_likely_actions(agent):
-    own = agent.evaluate(50, greedy=True).scores
-    assert agree(scores_by_sb3(agent, 50, deterministic=True), own)
-    assert own != agent.evaluate(50).scores  # drawing is another policy
+    own = agent.evaluate(100, greedy=True).scores
+    assert agree(scores_by_sb3(agent, 100, deterministic=True), own)
+    assert own != agent.evaluate(100).scores  # drawing is another policy
 
 
 # --- on raw environments ---
