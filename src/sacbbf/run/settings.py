@@ -99,7 +99,7 @@ class RunConfig:
     clip_rewards: bool
     """Clip rewards to [-1, 1] for learning; scores are never clipped."""
     device: str
-    """cpu, cuda, cuda:N or mps."""
+    """auto, cpu, cuda, cuda:N or mps; auto is CUDA where there is a device, else the CPU."""
     threads: Annotated[int, Between(0, 4_096)]
     """CPU threads for PyTorch; 0: as many as PyTorch likes."""
     log_every: Annotated[int, Between(1)] = 200
