@@ -37,6 +37,7 @@ def test_parts_have_as_many_columns_as_fit():
     """A column takes its width and 3 more, and a table one line at its end: 10 + 3 + 2 x (5 + 3) + 1 = 30."""
     assert parts_that_fit([10, 5, 5, 5], 38) == [[0, 1, 2, 3]]
     assert parts_that_fit([10, 5, 5, 5], 30) == [[0, 1, 2], [0, 3]]
+    assert parts_that_fit([10, 5, 5, 5], 30, names=2) == [[0, 1, 2], [0, 1, 3]]
     assert parts_that_fit([10, 50, 5], 30) == [[0, 1], [0, 2]]  # too wide in any case: alone
 
 

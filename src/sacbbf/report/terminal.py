@@ -17,7 +17,7 @@ from sacbbf.report.contents import Cell, Comparison, Report
 from sacbbf.report.pairs import Improvement
 
 BORDER = 3  # columns of the terminal between two of a table: a line and a blank on either side
-LONGEST = 32  # of a word; longer ones, as settings in names may be, are broken
+LONGEST = 20  # of a word; longer ones, as settings in names may be, are broken
 
 
 def show(report: Report, console: Console) -> None:
@@ -70,7 +70,7 @@ def _pairs(found: Sequence[Improvement], console: Console) -> None:
     if found:
         rows = [[escape(f.first), escape(f.second), aggregate(f.difference), aggregate(f.probability)] for f in found]
         head = ["agent", "over", "IQM difference", "probability of improvement"]
-        print_table(console, "two agents side by side", head, rows)
+        print_table(console, "two agents side by side", head, rows, names=2)
 
 
 def _cell(cell: Cell | None) -> str:
@@ -94,28 +94,33 @@ def _raw(report: Report, console: Console) -> None:
             cells = [f"{name} play", score(played.score), score_span(played.estimate), runs, "-"]
             rows.append([escape(table.environment), *cells])
     head = ["environment", "agent", "mean score", "95% interval", "runs", "(score - random) / (blind - random)"]
-    print_table(console, "raw scores: no human score is known", head, rows)
+    print_table(console, "raw scores: no human score is known", head, rows, names=2)
 
 
-def print_table(console: Console, title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table whose lines break between words alone; one that is too wide is printed in parts, side by side."""
+def print_table(
+    console: Console, title: str, headings: Sequence[str], rows: Sequence[Sequence[str]], names: int = 1
+) -> None:
+    """Print a table whose lines break between words alone; one that is too wide comes in parts, below one another.
+
+    Its first columns hold `names`, which every part repeats.
+    """
     columns = [[head, *(row[index] for row in rows)] for index, head in enumerate(headings)]
     least = [min(LONGEST, max(map(_widest_word, column))) for column in columns]
-    for part in parts_that_fit(least, console.width):
+    for part in parts_that_fit(least, console.width, names):
         shown = [columns[index] for index in part]
         full = [max(cell_len(_plain(cell)) for cell in column) for column in shown]
         widths = widened([least[index] for index in part], full, console.width)
-        console.print(_table(title, shown, widths))
+        console.print(_table(title, shown, widths, names))
         title = ""
 
 
-def parts_that_fit(widths: Sequence[int], room: int) -> list[list[int]]:
-    """Return which columns stand together so that their widths fit; the first one, with the names, is in every part."""
+def parts_that_fit(widths: Sequence[int], room: int, names: int = 1) -> list[list[int]]:
+    """Return which columns stand together so that their widths fit; the first ones, with names, are in every part."""
     parts: list[list[int]] = []
-    for index, width in enumerate(widths[1:], 1):
+    for index, width in enumerate(widths[names:], names):
         taken = sum(widths[other] + BORDER for other in parts[-1]) + 1 if parts else room
         if taken + width + BORDER > room:
-            parts.append([0])
+            parts.append(list(range(names)))
         parts[-1].append(index)
     return parts
 
@@ -140,11 +145,11 @@ def _widest_word(markup: str) -> int:
     return max(map(cell_len, re.split(rf" (?![{ABOVE_HUMAN}↑↓])", _plain(markup))))
 
 
-def _table(title: str, columns: Sequence[Sequence[str]], widths: Sequence[int]) -> Table:
+def _table(title: str, columns: Sequence[Sequence[str]], widths: Sequence[int], names: int) -> Table:
     table = Table(title=title or None, title_justify="left")
     for index, (column, width) in enumerate(zip(columns, widths, strict=True)):
         # Names may hold settings: no letter of them is dropped.
-        table.add_column(column[0], width=width, overflow="fold", justify="right" if index else "left")
+        table.add_column(column[0], width=width, overflow="fold", justify="left" if index < names else "right")
     for row in zip(*(column[1:] for column in columns), strict=True):
         table.add_row(*row)
     return table
