@@ -5,11 +5,13 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 
 import pytest
 
 from sacbbf import __version__
 from sacbbf.cli import COMMANDS, run
+from sacbbf.commands.parsing import parse
 from sacbbf.run.reference_case import find_cases, shipped_replay_reference
 
 
@@ -46,6 +48,44 @@ def test_every_command_explains_itself_and_ends_with_examples(command, capsys):
     examples = text.rpartition("examples:\n")[2].splitlines()
     assert examples and all(line.startswith("  sacbbf ") for line in examples)
     assert any(line.startswith(f"  sacbbf {command}") for line in examples) or command == "push"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_help_fits_80_columns(command, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        run([command, "--help"])
+    text = capsys.readouterr().out
+    assert [line for line in text.splitlines() if len(line) > 80 and not line.startswith("usage:")] == []
+
+
+@dataclass(frozen=True)
+class Args:
+    """What the command does.
+
+    And more of it, in a text that is longer than a line of 60 columns has room for, `code`
+    (and brackets) at the start of its own.
+    """
+
+    steps: int = 10_000
+    """How many steps there are,
+    said in two lines (paper: 10,000)."""
+
+
+def test_what_is_said_of_a_setting_flows_whatever_its_lines_in_the_source(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    with pytest.raises(SystemExit):
+        parse(Args, ["--help"], "train", "  sacbbf train")
+    text = capsys.readouterr().out
+    assert text.startswith(
+        "What the command does.\n\n"
+        "And more of it, in a text that is longer than a line of 60\n"
+        "columns has room for, `code` (and brackets) at the start of\n"
+        "its own.\n\n"
+        "usage: sacbbf train"
+    )
+    assert "How many steps there are, said in two lines" in text
+    assert "(paper: 10000)" in text  # as it is typed; tyro breaks lines at commas
 
 
 def in_another_process(body):

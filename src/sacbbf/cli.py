@@ -16,23 +16,23 @@ from sacbbf.machine.allocator import prefer_huge_pages
 
 # Subcommand -> what it does; each is a module of sacbbf.commands, imported only when it is called.
 COMMANDS: dict[str, str] = {
-    "train": "train an agent, or play a baseline, and see its score and learning curve",
+    "train": "train an agent, or play a baseline, and see how it scores",
     "resume": "take up a run that was stopped, as if it had never been",
     "evaluate": "play a trained policy and report its scores",
     "list": "agents, sizes, games with published scores, environments",
     "diff": "settings and scores in which two runs differ",
-    "report": "aggregate scores of many runs beside the published ones: a page, tables, plots",
+    "report": "scores of many runs beside the published ones: page, tables, plots",
     "sweep": "run games x agents x settings x seeds, on one machine or a cluster",
-    "tune": "search for settings that beat the preset's, and compare them on fresh seeds",
+    "tune": "search for settings that beat the preset's on fresh seeds",
     "reproduce": "a table of the paper as a sweep and a report",
-    "zoo": "the trained policies that come with this package, to play and evaluate",
-    "play": "a video of a trained policy: the game beside action probabilities and value",
+    "zoo": "the trained policies that come with this package",
+    "play": "a video of a trained policy: the game beside its probabilities",
     "export": "a trained policy as ONNX, or as a folder for the Hugging Face Hub",
     "push": "upload such a folder to the Hub",
     "pull": "download a policy from the Hub",
     "watch": "a local page that shows runs and sweeps as they train",
     "bench": "measure how fast this machine trains",
-    "verify": "compare the learner and the replay with numbers of the authors' release",
+    "verify": "compare learner and replay with numbers of the authors' release",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ from small_api import FLAGS, SETTINGS, STEPS, kept, make
 import sacbbf
 from sacbbf import BBF, SACBBF, Agent, UsageError
 from sacbbf.api import AGENT_CLASSES
+from sacbbf.api.agent import ARGUMENTS
 from sacbbf.cli import run
 from sacbbf.policy import NetworkPolicy
 from sacbbf.run.settings import differences, from_toml
@@ -296,3 +298,22 @@ def test_importing_the_package_is_cheap():
     code = "import sys, sacbbf; print(sacbbf.__version__, *({'torch', 'numpy', 'gymnasium'} & sys.modules.keys()))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.split() == [sacbbf.__version__]
+
+
+def test_an_argument_that_is_a_setting_is_refused_with_the_setting_s_name():
+    with pytest.raises(UsageError, match=r"learning_rate = 0.001: is no argument; .* did you mean optimiser\.lea"):
+        SACBBF(IDENTITY, learning_rate=1e-3)
+    with pytest.raises(UsageError, match=r"tensorbord_log = 'x': .*; did you mean tensorboard_log\?"):
+        SACBBF(IDENTITY, tensorbord_log="x")
+    with pytest.raises(UsageError, match=r"policy_kwargs = \{\}: .*; there are env, size, seed, .*, tensorboard_log$"):
+        SACBBF(IDENTITY, policy_kwargs={})
+
+
+def test_a_policy_s_name_before_the_environment_is_refused():
+    with pytest.raises(UsageError, match=r"SACBBF\('MlpPolicy', 'toys/.*'\): must be SACBBF\(env\)"):
+        SACBBF("MlpPolicy", IDENTITY)
+
+
+def test_every_argument_of_a_new_agent_is_known_by_name():
+    taken = inspect.signature(SACBBF).parameters.values()
+    assert tuple(one.name for one in taken if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)) == ARGUMENTS

@@ -53,6 +53,7 @@ class Told:
     """A tracker that keeps what it is told, and may fail."""
 
     made: list[Told] = []  # noqa: RUF012 - emptied by the fixture
+    where = "a notebook"
 
     def __init__(self, run, config, game, fail_at=None):
         self.lines, self.closed, self.fail_at = [], False, fail_at
@@ -109,7 +110,8 @@ def test_mlflow_has_the_records_of_a_run_that_was_stopped_as_one(capsys):
 def test_wandb_keeps_a_run_without_a_login(capsys):
     pytest.importorskip("wandb", reason="Weights & Biases is not installed")
     assert run([*WORDS, "--tracker", "wandb"]) == 0
-    assert "warning" not in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "warning" not in said and "wandb writes to run/wandb, offline; `wandb sync` sends it\n" in said
     (folder,) = Path("run/wandb").glob("offline-run-*")
     mark = run_id(RunDirectory(Path("run")))
     assert folder.name.endswith(mark)
@@ -125,6 +127,7 @@ def wandb(monkeypatch):
     """Stands in for the package: keeps what it is told."""
     kept = SimpleNamespace(begun=[], logged=[], ended=0)
     session = SimpleNamespace(log=kept.logged.append, finish=lambda: setattr(kept, "ended", kept.ended + 1))
+    session.url = "https://wandb.example/run"
     module = SimpleNamespace(
         init=lambda **words: (kept.begun.append(words), session)[1],
         Settings=lambda **words: words,
@@ -162,8 +165,10 @@ def test_wandb_is_online_only_with_a_login(environment, netrc, mode, wandb, fini
     if netrc is not None:
         Path(".netrc").write_text(netrc)
         Path(".netrc").chmod(0o600)
-    WandB(finished_run, from_toml(finished_run.config), None)
+    tracker = WandB(finished_run, from_toml(finished_run.config), None)
     assert wandb.begun[0]["mode"] == mode
+    places = {"online": "https://wandb.example/run", "offline": f"{finished_run.path / 'wandb'}, offline"}
+    assert tracker.where.startswith(places.get(mode, "nowhere"))
 
 
 # --- what goes for all of them ---

@@ -110,6 +110,7 @@ def test_a_smaller_scale_compares_variance_reduction_with_bbf():
 
 DRAWN = ",".join(reversed(GAMES["annealing"]))
 SCALED = table_spec("annealing", "minatar").note
+LAPTOP = "Scaled down: the laptop size, half the replay ratio{}. These are not the paper's conditions."
 
 
 @pytest.mark.parametrize(
@@ -123,6 +124,8 @@ SCALED = table_spec("annealing", "minatar").note
         ("paper", {"games": "Pong", "steps": 7}, "Other games, steps than the paper's."),
         ("paper", {"set": ("compute.compile=true", "checkpoint.every=7")}, ""),
         ("paper", {"set": ("compute.precision=bf16",)}, "Other precision than the paper's."),
+        ("laptop", {}, LAPTOP.format(", fewer steps")),
+        ("laptop", {"steps": 100_000}, LAPTOP.format("")),  # as many as the paper's
         ("minatar", {"seeds": "5"}, SCALED),  # the scale's
         ("minatar", {"seeds": "10", "games": "minatar"}, SCALED),  # the paper's
         ("minatar", {"seeds": "3"}, f"{SCALED} Other seeds than the paper's."),

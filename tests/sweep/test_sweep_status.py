@@ -48,6 +48,15 @@ def test_a_cell_whose_run_is_held_is_running(directory, cell):
     assert cell_state(directory, cell).state == "stopped"
 
 
+def test_a_cell_learns_if_updates_were_made_at_its_speed(directory, cell):
+    warming, learning = ({"step": 9, "steps_per_second": 5.0, "updates_per_second": count} for count in (0.0, 2.5))
+    put_speed(directory, cell, warming)
+    with Lease.acquire(directory.run(cell).path):
+        assert cell_state(directory, cell) == CellState(cell, "running", 9, 5.0)
+        put_speed(directory, cell, warming, learning)
+        assert cell_state(directory, cell) == CellState(cell, "running", 9, 5.0, learns=True)
+
+
 def test_a_cell_that_was_interrupted_is_stopped(directory, cell):
     put_result(directory, cell, finished=False, score=None)
     put_speed(directory, cell, {"step": 30, "steps_per_second": 5.0})

@@ -24,7 +24,7 @@ def cell(seed, agent="sac-bbf"):
 
 STATES = [
     CellState(cell(0), "finished", STEPS, score=1.0),
-    CellState(cell(1), "running", 50, 10.0),
+    CellState(cell(1), "running", 50, 10.0, learns=True),
     CellState(cell(2), "failed", 30, why="[no] luck"),
     CellState(cell(3), "waiting"),
     CellState(cell(0, "blind"), "finished", 7_000, score=1.0),
@@ -69,6 +69,13 @@ def test_a_long_list_of_failures_is_cut():
 def test_the_time_left_is_that_of_cells_which_are_neither_finished_nor_given_up():
     assert time_left(STATES, SPEC) == (100 + 150) / 10
     assert time_left([STATES[0], STATES[3]], SPEC) is None
+
+
+def test_the_speed_of_a_warm_up_says_nothing_of_the_time_left():
+    warming = CellState(cell(1), "running", 50, 5_000.0)
+    assert time_left([warming, STATES[3]], SPEC) is None
+    learning = CellState(cell(2), "running", 50, 10.0, learns=True)
+    assert time_left([warming, learning, STATES[3]], SPEC) == (100 + 100 + 150) / 20  # both will be as fast
 
 
 def test_once_cells_have_finished_the_others_take_as_long():

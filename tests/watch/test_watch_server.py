@@ -61,6 +61,13 @@ def test_the_overview_has_every_run_in_a_line(serve, top, finished_run):
     assert runs["broken"]["state"] == "unreadable" and "is not a configuration" in runs["broken"]["why"]
 
 
+def test_the_score_of_a_single_episode_has_no_interval(serve, top):
+    path = top / "pole/result.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"episodes": 1}))
+    (found,) = ask_json(serve(top / "pole"), "/api/overview")["runs"]
+    assert found["score"] is not None and found["interval"] is None
+
+
 def test_a_run_that_is_written_is_running_and_one_that_is_left_has_stopped(serve, top, grow):
     address = serve(top / "pole")
     (top / "pole/result.json").unlink()

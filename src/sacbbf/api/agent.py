@@ -6,7 +6,7 @@ import signal
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Never, Self
 
 import gymnasium
 import numpy as np
@@ -30,11 +30,13 @@ from sacbbf.run.display import Display
 from sacbbf.run.evaluate import ROWS, evaluate, plan_of
 from sacbbf.run.loop import Training
 from sacbbf.run.result import episode_line
-from sacbbf.run.settings import RunConfig, Value
+from sacbbf.run.settings import RunConfig, Value, refuse_arguments
 from sacbbf.run.stop import Stop, ending_cleanly
 from sacbbf.run.torch_setup import torch_set_up
 from sacbbf.run.zoo import find_run
 from sacbbf.seeding import numpy_generator
+
+ARGUMENTS = ("env", "size", "seed", "device", "settings", "verbose", "tensorboard_log")  # of a new agent
 
 
 class Agent:
@@ -47,13 +49,14 @@ class Agent:
     def __init__(
         self,
         env: EnvLike,
-        *,
+        *more: Never,
         size: str | None = None,
         seed: int = 0,
         device: str = "auto",
         settings: Mapping[str, Value] | None = None,
         verbose: int = 0,
         tensorboard_log: str | Path | None = None,
+        **unknown: Never,
     ) -> None:
         """Describe an agent; no network is built before it learns or plays.
 
@@ -64,7 +67,9 @@ class Agent:
         `size` is paper, laptop or tiny, by default the one that fits. `settings` go by the names that flags of
         `sacbbf train` have: {"replay_ratio": 2, "loss.variance_reduction": False}; "steps" announces the steps in all
         that schedules stretch over. `verbose` is 0, 1 or 2; `tensorboard_log` is a folder for TensorBoard's files.
+        Other arguments are refused.
         """
+        refuse_arguments(type(self).__name__, ARGUMENTS, (env, *more), unknown)
         given = {**(settings or {}), **({"size": size} if size is not None else {})}
         log = Log(verbose, tensorboard_log)
         plans, source = Plans.of(env, given, self.name, seed, device)

@@ -38,6 +38,8 @@ def main(argv: Sequence[str]) -> int:
     configs = [from_toml(run.config) for run in runs]
     console = Console(width=None if Console().is_terminal else 130)
     table = Table("", *(escape(str(run.path)) for run in runs))
+    for column in table.columns:
+        column.overflow = "fold"  # no letter of a setting is dropped
     for name, values in differences(*configs).items():
         table.add_row(name, *map(_show, values))
     table.add_section()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -18,6 +18,7 @@ from sacbbf.commands.parsing import parse
 from sacbbf.envs import games
 from sacbbf.envs.playable import playable
 from sacbbf.errors import UsageError
+from sacbbf.report.terminal import print_table
 
 What = Literal["agents", "sizes", "games", "environments", "all"]
 LADDER_COLUMNS = ("agent", "on top of", "setting", "there", "here")
@@ -45,15 +46,15 @@ def main(argv: Sequence[str]) -> int:
     console = Console(width=None if Console().is_terminal else 130)
     if args.diff and args.what not in ("agents", "all"):
         raise UsageError(f"diff: goes with agents, not with {args.what}")
-    tables = {
-        "agents": ladder if args.diff else agents,
-        "sizes": sizes,
-        "games": game_scores,
-        "environments": environments,
+    parts: dict[str, Callable[[], object]] = {
+        "agents": lambda: console.print(ladder() if args.diff else agents()),
+        "sizes": lambda: console.print(sizes()),
+        "games": lambda: print_game_scores(console),
+        "environments": lambda: console.print(environments()),
     }
-    for name, make in tables.items():
+    for name, show in parts.items():
         if args.what in (name, "all"):
-            console.print(make())
+            show()
     return 0
 
 
@@ -108,17 +109,16 @@ def sizes() -> Table:
     return _table("sizes", rows, ("size", "what it is", "steps by default"))
 
 
-def game_scores() -> Table:
-    """Return the Atari 100K games with random, human and published mean scores."""
-    table = Table("game", "random", "human", *games.PUBLISHED_AGENTS, title="Atari 100K: mean scores, published")
-    for column in table.columns[1:]:
-        column.justify = "right"
+def print_game_scores(console: Console) -> None:
+    """Print the Atari 100K games with random, human and published mean scores."""
+    rows = []
     for game in games.GAMES:
         scores = games.SCORES[game]
         published = [scores.published.get(agent) for agent in games.PUBLISHED_AGENTS]
         cells = ["-" if score is None else f"{score:,.1f}" for score in (scores.random, scores.human, *published)]
-        table.add_row(game, *cells)
-    return table
+        rows.append([game, *cells])
+    head = ["game", "random", "human", *games.PUBLISHED_AGENTS]
+    print_table(console, "Atari 100K: mean scores, published", head, rows)
 
 
 def environments() -> Table:

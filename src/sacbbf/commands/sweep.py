@@ -37,7 +37,7 @@ from sacbbf.sweep.workers import Workers, cells_at_a_time, check_workers, device
 
 EXAMPLES = """\
   sacbbf sweep ladder --games minatar --agents der,spr,bbf,sac-bbf --seeds 5
-  sacbbf sweep rates --games Pong,Boxing --vary optimiser.learning_rate=1e-4,1e-3 --seeds 3 --dry-run
+  sacbbf sweep rates --games Pong --vary loss.spr_weight=1,5 --seeds 3 --dry-run
   sacbbf sweep ladder --status
 """
 

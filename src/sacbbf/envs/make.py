@@ -28,17 +28,26 @@ SIZE = 84  # pixels of a side that pictures are shrunk to
 class EnvSettings:
     """What can be set in an environment; each kind takes what it has and leaves the rest."""
 
-    sticky: float | None = None  # probability of repeating the last action; None: Atari 0, MinAtar 0.1
-    ramping: bool = True  # MinAtar: whether games get harder as they go
-    max_steps: int | None = None  # agent steps; None: Atari 27,000, MinAtar 5,000, else its own limit
-    max_noops: int = 30  # Atari: 0 .. max_noops - 1 no-op agent steps begin an episode
-    life_loss: bool = True  # Atari: whether a lost life ends the frame skip and is reported
-    resize: int = SIZE  # pixels; a picture's longer sides are shrunk to it by area; 0: kept (not Atari's)
-    # Gymnasium: what is a picture. auto: pixels of 20 or more a side; bytes: all uint8, as version 0.1.0 had it
+    sticky: float | None = None
+    """Probability of repeating the last action; None: Atari 0, MinAtar 0.1."""
+    ramping: bool = True
+    """MinAtar: whether games get harder as they go."""
+    max_steps: int | None = None
+    """Agent steps after which an episode is cut off; None: Atari 27,000, MinAtar 5,000, else its own limit."""
+    max_noops: int = 30
+    """Atari: 0 to max_noops - 1 no-op agent steps begin an episode."""
+    life_loss: bool = True
+    """Atari: whether a lost life ends the frame skip and is reported."""
+    resize: int = SIZE
+    """Pixels; a picture's longer sides are shrunk to it by area; 0: kept (not Atari's)."""
     pictures: Literal["auto", "bytes", "none"] = "auto"
-    kwargs: tuple[str, ...] = ()  # Gymnasium: KEY=VALUE, arguments the environment is made with
-    wrappers: tuple[str, ...] = ()  # Gymnasium: module:Class, put on in order
-    imports: tuple[str, ...] = ()  # modules to import first, for what they register
+    """Gymnasium: what is a picture. auto: pixels of 20 or more a side; bytes: all uint8, as version 0.1.0 had it."""
+    kwargs: tuple[str, ...] = ()
+    """Gymnasium: KEY=VALUE, arguments the environment is made with."""
+    wrappers: tuple[str, ...] = ()
+    """Gymnasium: module:Class, put on in order."""
+    imports: tuple[str, ...] = ()
+    """Modules to import first, for what they register."""
 
     def __post_init__(self) -> None:
         if self.sticky is not None:

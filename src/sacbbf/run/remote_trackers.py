@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, cast
 
 from sacbbf.agents.config import flatten
 from sacbbf.errors import UsageError
@@ -26,6 +26,11 @@ PROJECT = "sacbbf"
 
 class Tracker(Protocol):
     """Is told of every line of a run's records."""
+
+    @property
+    def where(self) -> str:
+        """Where it writes what it is told, in words."""
+        ...
 
     def add(self, kind: str, line: dict[str, Any]) -> None:
         """Take one line of a record."""
@@ -47,8 +52,8 @@ class WandB:
     def __init__(self, run: RunDirectory, config: RunConfig, game: str | None) -> None:
         import wandb
 
-        self._game = game
-        mode: Any = os.environ.get("WANDB_MODE") or ("online" if _has_login() else "offline")
+        self._game, self._folder = game, run.path / "wandb"
+        self._mode = os.environ.get("WANDB_MODE") or ("online" if _has_login() else "offline")
         self._run = wandb.init(
             project=os.environ.get("WANDB_PROJECT", PROJECT),
             name=run.path.name,
@@ -56,9 +61,18 @@ class WandB:
             resume="allow",
             dir=str(run.path),
             config={name: value for name, value in flatten(config).items() if value is not None},
-            mode=mode,
+            mode=cast(Any, self._mode),  # wandb says which there are
             settings=wandb.Settings(silent=True),
         )
+
+    @property
+    def where(self) -> str:
+        """The run's page, or the folder that waits to be sent."""
+        if self._mode == "disabled":
+            return "nowhere, as WANDB_MODE is disabled"
+        if self._mode == "online":
+            return str(self._run.url)
+        return f"{self._folder}, offline; `wandb sync` sends it"
 
     def add(self, kind: str, line: dict[str, Any]) -> None:
         """Log the scalars of a line, with their own step: records of different kinds come interleaved."""
@@ -88,7 +102,7 @@ class MLflow:
         if not address:
             address = Path("mlruns").resolve().as_uri()
             os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # MLflow 3 wants to be asked
-        self._game, self._mlflow = game, mlflow
+        self._game, self._mlflow, self.where = game, mlflow, address
         self._client = mlflow.MlflowClient(address)
         found = self._client.get_experiment_by_name(PROJECT)
         experiment = found.experiment_id if found is not None else self._client.create_experiment(PROJECT)
@@ -122,6 +136,12 @@ class Guarded:
         self.name, self.warn = name, warn
         self.tracker: Tracker | None = None
         self._try(lambda: setattr(self, "tracker", make()))
+
+    def announce(self, say: Callable[[str], object]) -> None:
+        """Say where it writes."""
+        tracker = self.tracker
+        if tracker is not None:
+            self._try(lambda: say(f"{self.name} writes to {tracker.where}"))
 
     def add(self, kind: str, line: dict[str, Any]) -> None:
         """Take one line of a record."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from types import NoneType
@@ -100,7 +100,7 @@ class RunConfig:
     clip_rewards: bool
     """Clip rewards to [-1, 1] for learning; scores are never clipped."""
     device: str
-    """cpu, cuda, cuda:N or mps."""
+    """auto, cpu, cuda, cuda:N or mps; auto is CUDA where there is a device, else the CPU."""
     threads: Annotated[int, Between(0, 4_096)]
     """CPU threads for PyTorch; 0: as many as PyTorch likes."""
     log_every: Annotated[int, Between(1)] = 200
@@ -211,6 +211,23 @@ def configure(
 def lay_over(config: RunConfig, given: Settings) -> RunConfig:
     """Return a configuration with settings by name put in, except those that choose a preset."""
     return overlay(config, _tables(given), "settings")
+
+
+def refuse_arguments(
+    what: str, taken: Sequence[str], positional: Sequence[object], named: Mapping[str, object]
+) -> None:
+    """Raise UsageError for arguments that an agent does not take; one that is called like a setting may be meant so."""
+    if len(positional) > 1:
+        raise UsageError(
+            f"{what}({', '.join(map(repr, positional))}): must be {what}({taken[0]}), all else by its name; "
+            "networks follow from what the environment shows, and no policy is named"
+        )
+    flags = [flag.removeprefix("settings.") for flag in flatten(BLANK)]
+    for name, value in named.items():
+        raise UsageError(
+            f"{what}: {name} = {value!r}: is no argument; settings go together by name, as in "
+            f'settings={{"replay.batch_size": 32}}{_meant(name, [*taken, *flags], taken)}'
+        )
 
 
 def environment_of(given: Settings) -> EnvSettings:

@@ -165,6 +165,8 @@ class _Run:
         training = self._begin() if resumed is None else resumed.training
         checkpoints = Checkpoints(self.lease, identity(config), resumed)
         others = make_trackers(self.trackers, self.run, config, game, self._warn)
+        for other in others:
+            other.announce(functools.partial(self.console.print, markup=False, highlight=False))
         marks = None if resumed is None else resumed.manifest.records
         recorder = Recorder(self.lease, self.run, game, marks, others)
         if resumed is not None:

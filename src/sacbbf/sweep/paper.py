@@ -23,12 +23,12 @@ class Scale:
     seeds: int
     ratio: float  # replay ratios are the paper's times this
     games: str | None = None  # instead of the paper's
-    words: str = ""  # what sets it apart from the paper
+    words: str = ""  # what sets it apart from the paper, whatever the steps
 
-    @property
-    def note(self) -> str:
-        """What a reader of its results must know."""
-        return f"Scaled down: {self.words}. These are not the paper's conditions." if self.words else ""
+    def note(self, steps: int) -> str:
+        """Return what a reader of its results, of runs of so many steps, must know."""
+        fewer = ", fewer steps" if steps < SIZES["paper"].steps else ""
+        return f"Scaled down: {self.words}{fewer}. These are not the paper's conditions." if self.words else ""
 
     def replay_ratio(self, paper: int) -> int:
         """Return the replay ratio that stands for one of the paper's."""
@@ -37,7 +37,7 @@ class Scale:
 
 SCALES: dict[ScaleName, Scale] = {
     "paper": Scale("paper", "image", 10, 1.0),
-    "laptop": Scale("laptop", "image", 3, 0.5, words="the laptop size, fewer steps, half the replay ratio"),
+    "laptop": Scale("laptop", "image", 3, 0.5, words="the laptop size, half the replay ratio"),
     "minatar": Scale("tiny-paper", "grid", 5, 0.5, "minatar", "MinAtar's games, tiny networks, half the replay ratio"),
 }
 
@@ -123,7 +123,7 @@ def table_spec(table: TableName, scale_name: ScaleName = "paper") -> Spec:
         size=scale.size,
         steps=SIZES[scale.size].steps,
         settings={"eval.episodes": 100},
-        note=scale.note,
+        note=scale.note(SIZES[scale.size].steps),
     )
 
 
@@ -141,4 +141,4 @@ def note_on(spec: Spec, table: TableName, scale_name: ScaleName) -> str:
     }
     other = [name for name, part in parts.items() if part(spec) not in map(part, known)]
     words = f"Other {', '.join(other)} than the paper's." if other else ""
-    return f"{SCALES[scale_name].note} {words}".strip()
+    return f"{SCALES[scale_name].note(spec.steps)} {words}".strip()

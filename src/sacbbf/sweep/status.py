@@ -35,6 +35,7 @@ class CellState:
     state: State
     step: int = 0  # steps trained so far
     speed: float = 0.0  # steps per second, as last recorded
+    learns: bool = False  # updates were made at that speed; a warm-up, without them, is many times as fast
     score: float | None = None
     why: str = ""  # it failed
     seconds: float = 0.0  # that it took, evaluation and all, if it is finished
@@ -69,7 +70,7 @@ def _cell_state(directory: SweepDirectory, cell: Cell) -> CellState:
     line = last_line(run.record("speed"))
     step, speed = int(line.get("step", 0)), float(line.get("steps_per_second", 0.0))
     if is_held(run):
-        return CellState(cell, "running", step, speed)
+        return CellState(cell, "running", step, speed, bool(line.get("updates_per_second")))
     failure = directory.read_failure(cell)
     if failure is not None:
         return CellState(cell, "failed", step, why=str(failure.get("why", "unknown")))

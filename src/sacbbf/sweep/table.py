@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -66,7 +67,7 @@ def time_left(states: Sequence[CellState], spec: Spec) -> float | None:
     """Return the seconds left; None if they cannot be known yet.
 
     Once cells have finished, the others will take as long, evaluation and all, as many at a time as now; before that,
-    the speed of the cells at work tells.
+    the speed of the cells at work tells, of those that learn: a warm-up says nothing of what comes after it.
     """
     running = [state for state in states if state.state == "running"]
     ahead = [state for state in states if state.state in ("running", "stopped", "waiting")]
@@ -74,9 +75,12 @@ def time_left(states: Sequence[CellState], spec: Spec) -> float | None:
     if taken and ahead:
         left = sum(_seconds_ahead(state, taken, spec) for state in ahead)
         return left / max(1, len(running))
-    speed = sum(state.speed for state in running)
+    training = [state for state in running if spec.steps_of(state.cell)]
+    speeds = [state.speed for state in training if state.learns and state.speed]
+    if not speeds:
+        return None
     steps = sum(spec.steps_of(state.cell) for state in ahead) - steps_done(ahead, spec)
-    return steps / speed if speed else None
+    return steps / (statistics.mean(speeds) * len(training))
 
 
 def _seconds_ahead(state: CellState, taken: Mapping[str, CellState], spec: Spec) -> float:

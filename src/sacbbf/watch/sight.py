@@ -65,7 +65,7 @@ def _facts(run: RunDirectory, at: tuple[Stamp | None, ...]) -> dict[str, Any]:
         "steps_per_second": speed.get("steps_per_second"),
         "last_score": episode.get("score"),
         "score": result.get("score"),
-        "interval": result.get("interval_95"),
+        "interval": None if result.get("episodes") == 1 else result.get("interval_95"),  # one episode has none
     }
 
 
