@@ -2,10 +2,11 @@
 
     python scripts/attack.py [--minutes 15] [--seed 0] [--only GROUP] [--longest 40] [--quick]
 
-Makes a finished run, a stopped one, a sweep, a folder for the Hub and a CSV of scores. Then, in an order drawn from the
-seed, until the minutes are over:
+Makes a finished run, a stopped one, a sweep, a tuning, a folder for the Hub and a CSV of scores. Then, in an order
+drawn from the seed, until the minutes are over:
 
 damage   each file of them is damaged in each way, and given to each command that reads it
+tune     the same for each file of the tuning, and strange contents of those that are its own
 strange  configurations, results and manifests whose values are of other kinds, sizes and letters than they should be
 words    command lines drawn from a grammar of commands, flags and values
 modules  folders whose configuration names a module that lies beside it, which leaves a mark if it is imported
@@ -40,6 +41,7 @@ from attacks.contents import strange
 from attacks.damage import damaged
 from attacks.modules import EVIL, SHADOWS, hostile
 from attacks.readers import READERS, answer, watch
+from attacks.tuning import TUNE, TUNE_READERS, leave_a_lease, tune_answer, tunings, work_here
 from attacks.words import fuzzed
 from crash_test import Tally, compare, contents, launch
 
@@ -50,7 +52,8 @@ WORDS = (
     "--checkpoint.every 40 --environment.max-steps 30 --threads 1 --quiet"
 ).split()
 MEMORY = 12 << 30  # bytes of addresses that a command may take
-GROUPS = ("damage", "strange", "words", "modules", "kills", "folder")
+GROUPS = ("damage", "strange", "words", "modules", "tune", "kills", "folder")
+ALL_READERS = READERS | TUNE_READERS
 KILLING = 0.1  # of the time
 OUTCOMES = ("done", "refused", "failed", "traceback", "hang", "wrong", "import")
 FATAL = OUTCOMES[3:]
@@ -106,7 +109,7 @@ def attack(work: Path, args: argparse.Namespace) -> tuple[Report, int]:
     made, draw, report = work / "made", random.Random(args.seed), Report()
     whole = make(made)
     end = time.monotonic() + 60 * args.minutes
-    groups = args.only or (GROUPS[:4] if args.quick else GROUPS)
+    groups = args.only or (GROUPS[:5] if args.quick else GROUPS)
     cases = [case for case in all_cases(draw, 40 if args.quick else 1_000) if case.group in groups]
     draw.shuffle(cases)
     cases = in_turn(cases, 6 if args.quick else len(cases))
@@ -141,6 +144,7 @@ def import_everything() -> None:
     import sacbbf.watch.server  # noqa: F401
     from sacbbf.disk.lease import Lease
 
+    work_here()
     Lease.acquire = functools.partial(Lease.acquire, patience=1.0, beat_every=0.2)  # type: ignore[method-assign]
 
 
@@ -154,6 +158,8 @@ def make(made: Path) -> dict[str, object]:
     expect(launch(["resume", str(made / "whole"), "--quiet"]), 0, "the run that goes on")
     expect(launch(["export", str(made / "run"), "--hub", str(made / "hub")]), 0, "the folder for the Hub")
     make_sweep(made / "sweep")
+    expect(launch([*TUNE[:-1], str(made / "tune")]), 0, "the tuning")
+    leave_a_lease(made / "tune")
     rows = [f"one,{game},{seed},{seed + 1.5}" for game in ("Pong", "Breakout") for seed in range(3)]
     (made / "scores.csv").write_text("\n".join(["agent,game,seed,score", *rows]) + "\n")
     return contents(made / "whole")
@@ -181,13 +187,15 @@ def expect(code: int, wanted: int, what: str) -> None:
 
 def reference(reader: str) -> Case:
     """Return a reader's command on whole files."""
-    return Case("whole", reader, READERS[reader], lambda folder: None, reader)
+    return Case("whole", reader, ALL_READERS[reader], lambda folder: None, reader)
 
 
 def all_cases(draw: random.Random, lines: int) -> Iterator[Case]:
     """Every case, but for kills and fresh processes; `lines` are drawn from the grammar."""
     for name, reader, argv, change in damaged():
         yield Case("damage", name, argv, change, reader)
+    for name, reader, argv, change in tunings():
+        yield Case("tune", name, argv, change, reader)
     for name, argv, change in strange():
         yield Case("strange", name, argv, change)
     for name, argv, change in hostile():
@@ -218,7 +226,8 @@ def run_case(case: Case, work: Path, made: Path, longest: float) -> tuple[str, s
             return "traceback", {f"exit code {code}", words}
         if code:
             return ("refused" if code == 2 else "failed"), {words}
-        return "done", answer(case.reader, words, folder)
+        found = tune_answer if case.reader in TUNE_READERS else answer
+        return "done", found(case.reader, words, folder)
     finally:
         shutil.rmtree(folder)
 
