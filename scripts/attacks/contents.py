@@ -11,7 +11,7 @@ from attacks.readers import READERS
 LETTERS = ("[/b]", "[red]x", "\x1b]0;x\x07", "a\nb", "<script>alert(1)</script>", "$\\bad$", "\\input{x}", "=1+1",
            "x" * 9999,
            "‮x", "../../x", "%s", "|")  # fmt: skip
-KINDS = (None, True, -1, 0, 1e308, float("nan"), 10**30, "x", "", [], {}, [[]], {"x": 1})
+KINDS = (None, True, -1, 0, 1e308, float("nan"), 10**30, 10**400, "x", "", [], {}, [[]], {"x": 1})
 VALUES = (*KINDS, *LETTERS)
 
 
@@ -40,6 +40,7 @@ def strange() -> Iterator[tuple[str, tuple[str, ...], Change]]:
         '{"step": 1e400, "score": "x"}',
         "[" * 100_000,
         '{"step": []}',
+        '{"step": 7, "score": 1' + "0" * 400 + "}",
     ):
         for record in ("episodes", "evaluations", "metrics", "speed"):
             for reader in ("report", "page", "watch"):
@@ -59,7 +60,7 @@ def _configurations() -> Iterator[tuple[str, str]]:
         yield 'env = "MinAtar/Breakout-v1"', f"env = {json.dumps(text)}"
         yield "wrappers = []", f"wrappers = [{json.dumps(text)}]"
         yield "kwargs = []", f"kwargs = [{json.dumps('x=' + text)}]"
-    for value in ("0", "-1", "1000000000000", "1e300", "nan", "'x'", "[]", "{}"):
+    for value in ("0", "-1", "1000000000000", "1e300", "nan", "'x'", "[]", "{}", "0x" + "f" * 9999, "9" * 9999):
         for name in ("steps", "seed", "stack", "threads"):
             yield rf"(?m)^{name} = \d+", f"{name} = {value}"
         for name in ("hidden_dim", "width_scale", "capacity", "batch_size", "num_atoms", "episodes", "parallel"):

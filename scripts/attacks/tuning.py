@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 TUNE = (
     "tune", "CartPole-v1", "--trials", "2", "--seeds", "1", "--fresh-seeds", "2", "--size", "tiny", "--steps", "150",
     "--workers", "1", "--device", "cpu", "--retries", "0", "--only", "--space", "schedule.n_end=1,3",
+    "--space", "optimiser.learning_rate=1e-4:1e-2:log",
     "--set", "network.hidden_dim=8", "--set", "network.num_atoms=5", "--set", "loss.spr_steps=2",
     "--set", "schedule.warmup=64", "--set", "schedule.n_start=4", "--set", "replay.batch_size=4",
     "--set", "eval.episodes=2", "--set", "environment.max_steps=30", "--quiet", "--out", "tune",
@@ -147,8 +148,9 @@ def _places() -> Iterator[tuple[str, tuple[str | int, ...], str]]:
     """What stands in a file: its name, where in it, and who reads it."""
     for name in ("env", "agent", "size", "steps", "space", "seeds", "fresh_seeds", "settings", "device"):
         yield "tuning.json", ("tuning", name), "tuning"
-    for place in (("name",), ("values",), ("values", 0)):
-        yield "tuning.json", ("tuning", "space", 0, *place), "tuning"
+    for axis in (0, 1):
+        for entry in ("name", "values", "low"):
+            yield "tuning.json", ("tuning", "space", axis, entry), "tuning"
     for place in (("budget",), ("budget", "trials")):
         yield "summary.json", place, "tuned"
     yield "clock.json", ("seconds",), "tuning"

@@ -284,6 +284,31 @@ def test_another_tuning_in_the_same_directory_is_refused(unworkable, tmp_path, c
     assert "space: optimiser.learning_rate 0.0001 to 0.01, log there, not tuned here" in error
 
 
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("steps",), "x"),
+        (("steps",), True),
+        (("env",), []),
+        (("settings",), None),
+        (("space",), 3),
+        (("space", 0), "x"),
+        (("space", 0, "low"), "x"),
+        (("space", 0, "name"), []),
+    ],
+)
+def test_a_manifest_that_makes_no_sense_is_refused(place, value, unworkable, tmp_path, capsys):
+    directory = begun(tmp_path / "tune", small_tuning())
+    found = json.loads(directory.manifest.read_text())
+    inner = found["tuning"]
+    for step in place[:-1]:
+        inner = inner[step]
+    inner[place[-1]] = value
+    directory.manifest.write_text(json.dumps(found))
+    assert tuned(tmp_path) == 2
+    assert "tuning.json: it is not the manifest of a tuning: " in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", ["study.db", "study.db-journal", "study.db-wal", "study.db-shm"])
 def test_files_of_sqlite_s_that_lead_elsewhere_are_refused(name, made_up, tmp_path, capsys):
     directory = begun(tmp_path / "tune", small_tuning())

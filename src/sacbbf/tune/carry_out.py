@@ -96,9 +96,7 @@ class Tuner:
         trials = self.study.trials()
         variants = [self.tuning.variant(one.number, one.settings) for one in trials]
         for cell in self.tuning.search(variants).cells():
-            run = self.directory.search.run(cell)
-            if (run.read_result() or {}).get("finished"):
-                budget.note(run)
+            budget.note(self.directory.search.run(cell))
         if self.limits.hours is not None and not budget.runs:
             budget.planned = measured_pace(self.tuning)
         return budget
