@@ -1,11 +1,12 @@
 """Attack the command line: damaged files, hostile folders, fuzzed words, kills. Nothing may end in a traceback or hang.
 
-    python scripts/attack.py [--minutes 15] [--seed 0] [--only GROUP] [--quick]
+    python scripts/attack.py [--minutes 15] [--seed 0] [--only GROUP] [--longest 40] [--quick]
 
-Makes a finished run, a stopped one, a sweep, a folder for the Hub and a CSV of scores. Then, in an order drawn from the
-seed, until the minutes are over:
+Makes a finished run, a stopped one, a sweep, a tuning, a folder for the Hub and a CSV of scores. Then, in an order
+drawn from the seed, until the minutes are over:
 
 damage   each file of them is damaged in each way, and given to each command that reads it
+tune     the same for each file of the tuning, and strange contents of those that are its own
 strange  configurations, results and manifests whose values are of other kinds, sizes and letters than they should be
 words    command lines drawn from a grammar of commands, flags and values
 modules  folders whose configuration names a module that lies beside it, which leaves a mark if it is imported
@@ -36,17 +37,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from attack_cases import (
-    EVIL,
-    READERS,
-    SHADOWS,
-    answer,
-    damaged,
-    fuzzed,
-    hostile,
-    strange,
-    watch,
-)
+from attacks.contents import strange
+from attacks.damage import damaged
+from attacks.modules import EVIL, SHADOWS, hostile
+from attacks.readers import READERS, answer, watch
+from attacks.tuning import TUNE, TUNE_READERS, leave_a_lease, tune_answer, tunings, work_here
+from attacks.words import fuzzed
 from crash_test import Tally, compare, contents, launch
 
 ENV = "MinAtar/Breakout-v1"
@@ -55,9 +51,9 @@ WORDS = (
     "--log-every 20 --eval.every 70 --eval.every-episodes 1 --eval.episodes 2 --eval.no-baselines "
     "--checkpoint.every 40 --environment.max-steps 30 --threads 1 --quiet"
 ).split()
-LONGEST = 40.0  # seconds that a command may take
 MEMORY = 12 << 30  # bytes of addresses that a command may take
-GROUPS = ("damage", "strange", "words", "modules", "kills", "folder")
+GROUPS = ("damage", "strange", "words", "modules", "tune", "kills", "folder")
+ALL_READERS = READERS | TUNE_READERS
 KILLING = 0.1  # of the time
 OUTCOMES = ("done", "refused", "failed", "traceback", "hang", "wrong", "import")
 FATAL = OUTCOMES[3:]
@@ -94,6 +90,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=15.0, help="when to stop, cases left out are counted")
     parser.add_argument("--seed", type=int, default=0, help="of the order, the words and the moments")
+    parser.add_argument("--longest", type=float, default=40.0, help="seconds of a command before it counts as a hang")
     parser.add_argument("--quick", action="store_true", help="a few cases of each group, in seconds")
     parser.add_argument("--only", action="append", choices=GROUPS, help="groups; default: all of them")
     args = parser.parse_args()
@@ -112,20 +109,20 @@ def attack(work: Path, args: argparse.Namespace) -> tuple[Report, int]:
     made, draw, report = work / "made", random.Random(args.seed), Report()
     whole = make(made)
     end = time.monotonic() + 60 * args.minutes
-    groups = args.only or (GROUPS[:4] if args.quick else GROUPS)
+    groups = args.only or (GROUPS[:5] if args.quick else GROUPS)
     cases = [case for case in all_cases(draw, 40 if args.quick else 1_000) if case.group in groups]
     draw.shuffle(cases)
     cases = in_turn(cases, 6 if args.quick else len(cases))
     readers = {case.reader for case in cases if case.reader}
-    right = {reader: run_case(reference(reader), work, made)[1] for reader in sorted(readers)}
+    right = {reader: run_case(reference(reader), work, made, args.longest)[1] for reader in sorted(readers)}
     if "folder" in groups:
-        attack_folders(work, made, report)
+        attack_folders(work, made, report, args.longest)
     if "kills" in groups:
         attack_by_killing(work, draw, whole, report, time.monotonic() + 60 * args.minutes * KILLING)
     for done, case in enumerate(cases):
         if time.monotonic() > end:
             return report, len(cases) - done
-        outcome, said = run_case(case, work, made)
+        outcome, said = run_case(case, work, made, args.longest)
         if outcome == "done" and case.reader and not said <= right[case.reader]:
             outcome, said = "wrong", said - right[case.reader]
         report.add(case.group, outcome, f"{case.name}: {' '.join(case.argv)}\n    {' | '.join(sorted(said))[-1500:]}")
@@ -147,6 +144,7 @@ def import_everything() -> None:
     import sacbbf.watch.server  # noqa: F401
     from sacbbf.disk.lease import Lease
 
+    work_here()
     Lease.acquire = functools.partial(Lease.acquire, patience=1.0, beat_every=0.2)  # type: ignore[method-assign]
 
 
@@ -160,6 +158,8 @@ def make(made: Path) -> dict[str, object]:
     expect(launch(["resume", str(made / "whole"), "--quiet"]), 0, "the run that goes on")
     expect(launch(["export", str(made / "run"), "--hub", str(made / "hub")]), 0, "the folder for the Hub")
     make_sweep(made / "sweep")
+    expect(launch([*TUNE[:-1], str(made / "tune")]), 0, "the tuning")
+    leave_a_lease(made / "tune")
     rows = [f"one,{game},{seed},{seed + 1.5}" for game in ("Pong", "Breakout") for seed in range(3)]
     (made / "scores.csv").write_text("\n".join(["agent,game,seed,score", *rows]) + "\n")
     return contents(made / "whole")
@@ -187,13 +187,15 @@ def expect(code: int, wanted: int, what: str) -> None:
 
 def reference(reader: str) -> Case:
     """Return a reader's command on whole files."""
-    return Case("whole", reader, READERS[reader], lambda folder: None, reader)
+    return Case("whole", reader, ALL_READERS[reader], lambda folder: None, reader)
 
 
 def all_cases(draw: random.Random, lines: int) -> Iterator[Case]:
     """Every case, but for kills and fresh processes; `lines` are drawn from the grammar."""
     for name, reader, argv, change in damaged():
         yield Case("damage", name, argv, change, reader)
+    for name, reader, argv, change in tunings():
+        yield Case("tune", name, argv, change, reader)
     for name, argv, change in strange():
         yield Case("strange", name, argv, change)
     for name, argv, change in hostile():
@@ -209,13 +211,13 @@ def in_turn(cases: list[Case], most: int) -> list[Case]:
     return [case for row in itertools.zip_longest(*columns) for case in row if case is not None]
 
 
-def run_case(case: Case, work: Path, made: Path) -> tuple[str, set[str]]:
-    """Run a case; returns how it ended and what it answered, or said."""
+def run_case(case: Case, work: Path, made: Path, longest: float) -> tuple[str, set[str]]:
+    """Run a case for at most so many seconds; returns how it ended and what it answered, or said."""
     folder = work / "case"
     shutil.copytree(made, folder)
     try:
         case.prepare(folder)
-        code, words = in_a_child(case.argv, folder, work / "words")
+        code, words = in_a_child(case.argv, folder, work / "words", longest)
         if (folder / EVIL).exists():
             return "import", {words}
         if code is None:
@@ -224,17 +226,18 @@ def run_case(case: Case, work: Path, made: Path) -> tuple[str, set[str]]:
             return "traceback", {f"exit code {code}", words}
         if code:
             return ("refused" if code == 2 else "failed"), {words}
-        return "done", answer(case.reader, words, folder)
+        found = tune_answer if case.reader in TUNE_READERS else answer
+        return "done", found(case.reader, words, folder)
     finally:
         shutil.rmtree(folder)
 
 
-def in_a_child(argv: tuple[str, ...], folder: Path, said: Path) -> tuple[int | None, str]:
+def in_a_child(argv: tuple[str, ...], folder: Path, said: Path, longest: float) -> tuple[int | None, str]:
     """Run a command in a folder, in a process of its own; its exit code, None if it hung, and what it said."""
     child = os.fork()
     if child == 0:
         _be_the_child(argv, folder, said)
-    end = time.monotonic() + LONGEST
+    end = time.monotonic() + longest
     while time.monotonic() < end:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
@@ -286,7 +289,7 @@ def attack_by_killing(work: Path, draw: random.Random, whole: dict[str, object],
         report.add("kills", "wrong" if tally.differences else "done", "\n    ".join(tally.differences))
 
 
-def attack_folders(work: Path, made: Path, report: Report) -> None:
+def attack_folders(work: Path, made: Path, report: Report, longest: float) -> None:
     """Give commands in a folder that holds modules of well-known names, in processes that have imported nothing yet."""
     folder = work / "folder"
     shutil.copytree(made / "run", folder)
@@ -297,18 +300,18 @@ def attack_folders(work: Path, made: Path, report: Report) -> None:
         (folder / "config.toml").write_text(config.replace(ENV, env))
         for argv in ("list agents", "report .", "evaluate . --episodes 1", "play . --max-steps 2", "export . --hub h",
                      "diff . .", "resume .", "watch . --port 0"):  # fmt: skip
-            outcome, words = fresh([sys.executable, "-m", "sacbbf", *argv.split()], folder)
+            outcome, words = fresh([sys.executable, "-m", "sacbbf", *argv.split()], folder, longest)
             report.add("folder", outcome, f"{argv}, env {env}\n    {words[-1500:]}")
             shutil.rmtree(folder / "h", ignore_errors=True)
     shutil.rmtree(folder)
 
 
-def fresh(command: list[str], folder: Path) -> tuple[str, str]:
+def fresh(command: list[str], folder: Path, longest: float) -> tuple[str, str]:
     """Run a command in a fresh process; returns how it ended and what it said. A server is ended after a while."""
     serving = "watch" in command
     process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
-        words, _ = process.communicate(timeout=10.0 if serving else 4 * LONGEST)
+        words, _ = process.communicate(timeout=10.0 if serving else 4 * longest)
     except subprocess.TimeoutExpired:
         process.kill()
         words, _ = process.communicate()

@@ -27,10 +27,10 @@ def attack(monkeypatch):
 
 def test_a_quick_attack_finds_nothing(tmp_path):
     environment = os.environ | {"PYTHONPATH": python_path(), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(SCRIPTS / "attack.py"), "--quick", "--seed", "5"]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+    command = [sys.executable, str(SCRIPTS / "attack.py"), "--quick", "--seed", "5", "--longest", "300"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "24 commands, 0 cases left out\n0 faults" in done.stdout
+    assert "30 commands, 0 cases left out\n0 faults" in done.stdout
     assert not list(tmp_path.iterdir())
 
 
@@ -52,10 +52,9 @@ def test_a_quick_attack_finds_nothing(tmp_path):
 def test_every_outcome_is_told_from_the_others(command, outcome, attack, tmp_path, monkeypatch):
     (tmp_path / "made").mkdir()
     monkeypatch.setattr(attack, "_command", command)
-    monkeypatch.setattr(attack, "LONGEST", 0.5 if outcome == "hang" else 20.0)
     monkeypatch.setattr(attack, "MEMORY", attack.resource.RLIM_INFINITY)
     case = attack.Case("words", "drawn", ("list",), lambda folder: None, "evaluate")
-    found, said = attack.run_case(case, tmp_path, tmp_path / "made")
+    found, said = attack.run_case(case, tmp_path, tmp_path / "made", 0.5 if outcome == "hang" else 120.0)
     assert found == outcome
     if outcome == "done":
         assert said in (set(), {"returns 3"})

@@ -47,9 +47,14 @@ def hostile(finished_run, working_directory):
     shutil.copytree(finished_run.path, ".", dirs_exist_ok=True)
     text = Path("config.toml").read_text()
     Path("config.toml").write_text(text.replace(f'env = "{IDENTITY}"', 'env = "evil:X-v0"'))
-    for name in SHADOWS:
-        Path(f"{name}.py").write_text(f"open('mark-{name}', 'w').close()\n")
+    plant(working_directory)
     return working_directory
+
+
+def plant(folder):
+    """Put modules of well-known names into a folder, which each leave a mark if they are imported."""
+    for name in SHADOWS:
+        (folder / f"{name}.py").write_text(f"open('mark-{name}', 'w').close()\n")
 
 
 def fresh(*words: str) -> subprocess.CompletedProcess[str]:
@@ -75,6 +80,20 @@ def test_no_command_imports_from_a_strangers_folder(hostile, tmp_path_factory):
     for command in ("evaluate", "play", "resume"):
         words = f"sacbbf {command}: config.toml: env = 'evil:X-v0' would run the code of the module evil, which is not"
         assert words in done.stderr
+
+
+def test_commands_that_work_import_nothing_from_the_folder_either(working_directory, tmp_path_factory):
+    """The same with a run of an installed environment, which nothing is refused of."""
+    assert run(["train", "CartPole-v1", *SHORT, "--steps", "80", "--checkpoint.keep", "--out", "."]) == 0
+    plant(working_directory)
+    lines = ("list all", "diff . .", "report .", "export . --hub hub", "evaluate . --episodes 1", "resume .",
+             "resume . --steps 90", "play . --max-steps 2", "watch . --port 99999", "tune CartPole-v1")  # fmt: skip
+    script = tmp_path_factory.mktemp("elsewhere") / "script.py"
+    script.write_text(SCRIPT.format(commands=lines))
+    done = fresh(sys.executable, str(script))
+    assert marks() == []
+    codes = dict(line.rsplit(" ", 1) for line in done.stderr.splitlines() if line.startswith(lines))
+    assert codes == dict.fromkeys(lines, "0") | {"watch . --port 99999": "2", "tune CartPole-v1": "2"}, done.stderr
 
 
 def test_python_m_does_not_put_the_folder_first(hostile):

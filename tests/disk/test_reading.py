@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -126,6 +127,16 @@ def test_what_is_no_object_is_refused(content, tmp_path):
     (tmp_path / "file").write_bytes(content)
     with pytest.raises(Unreadable, match="it is not a run's result: "):
         read_json(tmp_path / "file", 1 << 24, "a run's result")
+
+
+@pytest.mark.parametrize("number", [1 << 64, -(1 << 63) - 1, 10**400])
+def test_whole_numbers_that_nothing_counts_are_refused(number, tmp_path):
+    path = tmp_path / "file"
+    path.write_text(json.dumps({"x": [(1 << 64) - 1, -(1 << 63), 1e300]}))
+    assert read_json(path, 1 << 20, "a file")["x"] == [(1 << 64) - 1, -(1 << 63), 1e300]
+    path.write_text(json.dumps({"x": [number]}))
+    with pytest.raises(Unreadable, match="it is not a file: a whole number has more than 64 bits"):
+        read_json(path, 1 << 20, "a file")
 
 
 def test_a_copy_is_made_of_files_alone(tmp_path):

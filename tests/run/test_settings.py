@@ -184,6 +184,15 @@ def test_unreadable_files_are_refused(tmp_path):
         read_toml(tmp_path / "bad.toml")
 
 
+@pytest.mark.parametrize("number", ["0x" + "f" * 9_999, "9" * 9_999, "1" + "0" * 400])
+def test_a_number_that_toml_does_not_have_is_refused(number, tmp_path):
+    path = tmp_path / "config.toml"
+    for line in (f"steps = {number}", f"learning_rate = [[{{ x = {number} }}]]"):
+        path.write_text(line)
+        with pytest.raises(UsageError, match=r"cannot read .*config\.toml: it is not a configuration in TOML: "):
+            from_toml(path)
+
+
 def test_equal_configurations_do_not_differ(config):
     assert differences(config, replace(config)) == {}
     assert flatten(config)["settings.schedule.n_start"] == 10

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -92,14 +94,19 @@ echo Submitted batch job 7
 """
 
 
-def test_what_is_asked_of_slurm_stands_in_the_job_s_script(tmp_path, monkeypatch):
-    """With stand-ins for its programs, of which sbatch keeps the script."""
+@pytest.fixture
+def programs(tmp_path, monkeypatch):
+    """Folder of stand-ins for Slurm's programs, of which sbatch keeps the script."""
     programs = tmp_path / "bin"
     programs.mkdir()
     for name in ("sbatch", "srun", "sacct", "scancel"):
         (programs / name).write_text(STAND_IN)
         (programs / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    return programs
+
+
+def test_what_is_asked_of_slurm_stands_in_the_job_s_script(programs, tmp_path):
     directory = begun(tmp_path / "sweep", small_spec(1))
     flags = {
         "slurm_partition": "gpu", "slurm_account": "lab", "slurm_qos": "long", "slurm_memory": "16G",
@@ -113,6 +120,27 @@ def test_what_is_asked_of_slurm_stands_in_the_job_s_script(tmp_path, monkeypatch
     assert {f"#SBATCH --{name}={value}" for name, value in wanted.items()} <= {line.replace("'", "") for line in lines}
     assert lines.index("module load cuda/12") + 1 == lines.index("export A=1")
     assert slurm_wishes(Workers()) == {}
+
+
+class Planted:
+    """A pickle that leaves a mark when it is loaded."""
+
+    def __reduce__(self):
+        return Path.touch, (Path("mark"),)
+
+
+def test_results_that_lay_in_the_directory_before_are_never_loaded(programs, tmp_path, monkeypatch):
+    """They are pickles, in a folder named by the job's number: in a stranger's sweep they could run anything."""
+    monkeypatch.chdir(tmp_path)
+    directory = begun(tmp_path / "sweep", small_spec(1))
+    for folder in ("slurm/7", "7"):
+        planted = directory.path / folder / "7_0_result.pkl"
+        planted.parent.mkdir(parents=True)
+        planted.write_bytes(pickle.dumps(Planted()))
+    executor = make_executor_of(directory, replace(small_spec(1), device="cpu"), Workers(executor="slurm"), 1)
+    executor.start(small_spec(1).cells()[0])
+    assert executor.ended() == [] and len(executor._jobs) == 1
+    assert not Path("mark").exists()
 
 
 def test_a_job_that_is_preempted_is_queued_again_as_it_is():

@@ -8,10 +8,21 @@ import math
 import pytest
 from small_tuning import begun, small_tuning, write_result
 
+from sacbbf.disk.reading import Unreadable
 from sacbbf.errors import UsageError
 from sacbbf.run.records import RunDirectory
-from sacbbf.tune.budget import ASIDE, MARGIN, STARTUP, Budget, Clock, check_hours, planned_steps
+from sacbbf.tune.budget import (
+    ASIDE,
+    MARGIN,
+    STARTUP,
+    Budget,
+    Clock,
+    check_hours,
+    planned_steps,
+    training_seconds,
+)
 from sacbbf.tune.space import Choice
+from sacbbf.tune.tuning import finished
 
 
 @pytest.fixture
@@ -37,6 +48,40 @@ def test_the_clock_goes_on_where_the_last_session_left_it(tmp_path, now):
         Clock(tmp_path / "clock.json")
 
 
+@pytest.mark.parametrize("seconds", [-1, math.nan, math.inf, 10**400, "1", None, [], True])
+def test_a_clock_that_shows_no_time_is_refused(seconds, tmp_path):
+    path = tmp_path / "clock.json"
+    path.write_text(json.dumps({"seconds": seconds}))
+    with pytest.raises(Unreadable, match=r"clock\.json: it is not a tuning's clock: (seconds = |a whole number)"):
+        Clock(path)
+
+
+@pytest.mark.parametrize("entry", ["score", "wall_seconds", "updates"])
+def test_a_finished_run_must_say_what_a_tuning_counts_with(entry, tmp_path):
+    run = RunDirectory(tmp_path / "run")
+    write_result(run, 1.0)
+    result = json.loads(run.result.read_text())
+    assert finished(run) == result
+    run.result.write_text(json.dumps(result | {"finished": False}))
+    assert finished(run) is None
+    del result[entry]
+    run.result.write_text(json.dumps(result))
+    with pytest.raises(Unreadable, match=f"says that the run is finished, and has no {entry}"):
+        finished(run)
+
+
+@pytest.mark.parametrize("line", [{}, {"step": 5, "steps_per_second": -1}, {"step": "5", "steps_per_second": 2.0}])
+def test_speeds_that_make_no_sense_are_refused(line, tmp_path):
+    path = tmp_path / "speed.jsonl"
+    lines = [{"step": 10, "steps_per_second": 2.0}, {"step": 20, "steps_per_second": None}]
+    lines += [{"step": 30, "steps_per_second": 0.0}, {"step": 40, "steps_per_second": 3.0}]
+    path.write_text("".join(json.dumps(one) + "\n" for one in lines))
+    assert training_seconds(path) == pytest.approx(10 / 2 + 30 / 3)
+    path.write_text(json.dumps({"step": None, "steps_per_second": 1.0} | line) + "\n")
+    with pytest.raises(Unreadable, match="it holds no speeds: step = "):
+        training_seconds(path)
+
+
 def test_costs_follow_the_updates_and_what_finished_runs_took(tmp_path, now):
     tuning = small_tuning(space=(Choice("schedule.replay_ratio", (1, 2)),))
     budget = Budget(tuning, None, 1.0, 3, Clock(begun(tmp_path / "tune", tuning).clock), planned=0.5)
@@ -44,7 +89,7 @@ def test_costs_follow_the_updates_and_what_finished_runs_took(tmp_path, now):
     for number, seconds in enumerate((10.0, 12.0)):
         run = RunDirectory(tmp_path / f"run{number}")
         write_result(run, 1.0)  # 9 seconds of training
-        run.result.write_text(json.dumps({"wall_seconds": seconds, "updates": 900}))
+        run.result.write_text(json.dumps({"finished": True, "score": 1.0, "wall_seconds": seconds, "updates": 900}))
         budget.note(run)
     once, twice = (MARGIN * (STARTUP + 2.0 + 0.01 * updates) for updates in (900, 1_800))
     dear = {"schedule.replay_ratio": 2}

@@ -187,6 +187,19 @@ def test_the_same_command_again_prints_the_result_and_runs_nothing(made_up, tmp_
     assert next(line for line in first.splitlines() if "difference" in line) in second
 
 
+def test_a_configuration_that_was_lost_is_written_again(made_up, tmp_path):
+    assert tuned(tmp_path) == 0
+    best = tmp_path / "tune/best.toml"
+    before = best.read_text()
+    best.unlink()
+    assert tuned(tmp_path) == 0
+    after = best.read_text()
+    assert [line for line in after.splitlines() if " hours " not in line] == [
+        line for line in before.splitlines() if " hours " not in line
+    ]
+    assert not any(executor.started for executor in made_up[2:])
+
+
 def test_more_trials_go_on_with_a_finished_tuning(made_up, tmp_path):
     assert tuned(tmp_path) == 0
     assert tuned(tmp_path, "--trials", "6") == 0
@@ -269,6 +282,43 @@ def test_another_tuning_in_the_same_directory_is_refused(unworkable, tmp_path, c
     assert "holds another tuning already" in error and "steps: 1000 there, 500 here" in error
     assert "space: schedule.n_end 1, 3, 5 there, 1, 3 here" in error
     assert "space: optimiser.learning_rate 0.0001 to 0.01, log there, not tuned here" in error
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("steps",), "x"),
+        (("steps",), True),
+        (("env",), []),
+        (("settings",), None),
+        (("space",), 3),
+        (("space", 0), "x"),
+        (("space", 0, "low"), "x"),
+        (("space", 0, "name"), []),
+    ],
+)
+def test_a_manifest_that_makes_no_sense_is_refused(place, value, unworkable, tmp_path, capsys):
+    directory = begun(tmp_path / "tune", small_tuning())
+    found = json.loads(directory.manifest.read_text())
+    inner = found["tuning"]
+    for step in place[:-1]:
+        inner = inner[step]
+    inner[place[-1]] = value
+    directory.manifest.write_text(json.dumps(found))
+    assert tuned(tmp_path) == 2
+    assert "tuning.json: it is not the manifest of a tuning: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["study.db", "study.db-journal", "study.db-wal", "study.db-shm"])
+def test_files_of_sqlite_s_that_lead_elsewhere_are_refused(name, made_up, tmp_path, capsys):
+    directory = begun(tmp_path / "tune", small_tuning())
+    outside = tmp_path / "outside"
+    outside.write_bytes(b"mine")
+    (directory.path / name).symlink_to(outside)
+    words = ["--trials", "2", "--seeds", "2", "--set", "schedule.warmup=100", "--device", "cpu", "--size", "tiny"]
+    assert tuned(tmp_path, *words) == 2
+    assert f"{name}: it is a link that leads out of its folder, to {outside}" in capsys.readouterr().err
+    assert outside.read_bytes() == b"mine" and not made_up
 
 
 def test_a_directory_of_other_files_is_refused(unworkable, tmp_path, capsys):

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
+
 import pytest
 from small_tuning import RATE, SPACE, begun, opened, small_tuning
 
+from sacbbf.disk.reading import Unreadable
+from sacbbf.errors import RunFailed
 from sacbbf.tune.space import Choice, Range
 from sacbbf.tune.study import Trial, best_of
 
@@ -109,3 +114,56 @@ def test_of_equal_trials_the_first_is_the_best():
     trials = [Trial(0, {}, "finished", 5.0), Trial(1, {}, "finished", 5.0), Trial(2, {}, "pruned", points={1: 9.0})]
     assert best_of(trials).number == 0
     assert best_of(trials[2:]) is None
+
+
+WRAPPER = '{"name": "CategoricalDistribution", "attributes": {"choices": ["evil:X"]}}'
+
+
+@pytest.mark.parametrize(
+    ("words", "wrong"),
+    [
+        ("DELETE FROM trial_values", "trial 0 is finished and has no score"),
+        ("UPDATE trial_values SET value = NULL, value_type = 'INF_POS'", "trial 0 is finished and has no score"),
+        ("UPDATE trials SET number = 7 WHERE number = 1", "they are not numbered from 0 on"),
+        ("UPDATE trials SET state = 'x'", "'x'"),
+        ("UPDATE trial_values SET value_type = 'x'", "'x'"),
+        ("UPDATE trial_params SET distribution_json = '['", "Expecting value"),
+        ("UPDATE alembic_version SET version_num = 'x'", "optuna"),
+        (
+            f"UPDATE trial_params SET param_name = 'environment.wrappers', distribution_json = '{WRAPPER}', "
+            "param_value = 0 WHERE param_id = (SELECT MAX(param_id) FROM trial_params)",
+            "trial 1 has environment.wrappers = 'evil:X', which lies outside of the space",
+        ),
+    ],
+)
+def test_a_study_that_makes_no_sense_is_refused(words, wrong, directory):
+    study = opened(directory, small_tuning())
+    asked(study, 2)
+    study.close()
+    with contextlib.closing(sqlite3.connect(directory.study)) as connection:
+        connection.executescript(f"PRAGMA ignore_check_constraints = ON; {words};")
+    with pytest.raises(Unreadable) as caught:
+        opened(directory, small_tuning())
+    said = str(caught.value)
+    assert said.startswith(f"cannot read {directory.study}: it does not hold the trials of this tuning: ")
+    assert wrong in said and "put back the file" in said and "\n" not in said
+
+
+def test_a_file_of_other_bytes_is_refused(directory):
+    directory.study.write_bytes(b"x" * 9999)
+    with pytest.raises(Unreadable, match="file is not a database"):
+        opened(directory, small_tuning())
+
+
+def test_a_full_disk_is_no_damage(directory, monkeypatch):
+    study = opened(directory, small_tuning())
+    trial = study.ask()
+    full = sqlite3.OperationalError("database or disk is full")
+    full.sqlite_errorcode = sqlite3.SQLITE_FULL
+
+    def tell(*args):
+        raise RuntimeError("an error of Optuna's") from full
+
+    monkeypatch.setattr(study._study, "tell", tell)
+    with pytest.raises(RunFailed, match=r"cannot use .*study\.db: database or disk is full"):
+        study.finish(trial, 1.0)

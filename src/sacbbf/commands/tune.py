@@ -189,7 +189,7 @@ def fixed_settings(args: TuneArgs) -> dict[str, Value]:
 
 def is_done(directory: TuningDirectory, args: TuneArgs) -> bool:
     """Whether the result of these very trials and hours is there already."""
-    if not directory.summary.exists():
+    if not directory.summary.exists() or not directory.best.exists():
         return False
     try:
         budget = read_json(directory.summary, RESULT, WHAT)["budget"]

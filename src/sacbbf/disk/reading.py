@@ -114,12 +114,28 @@ def read_json(path: Path, most: int, what: str, *, typed: bool = False) -> dict[
     """Return the object that a file of JSON holds; as `open_file`. `what` the file is, is for the message."""
     content = read_file(path, most, typed=typed)
     try:
-        found = json.loads(content)
+        found = parse_json(content)
     except (ValueError, RecursionError) as error:
         raise Unreadable(path, f"it is not {what}: {error}") from error
     if not isinstance(found, dict):
         raise Unreadable(path, f"it is not {what}: it holds no object")
     return found
+
+
+def parse_json(content: bytes) -> Any:
+    """Return what JSON says; ValueError if it is none, or holds a whole number that no float and no counter holds."""
+    return json.loads(content, parse_int=_whole)
+
+
+def _whole(text: str) -> int:
+    return check_whole(int(text))
+
+
+def check_whole(number: int) -> int:
+    """Return a whole number of at most 64 bits; ValueError for another."""
+    if not -(1 << 63) <= number < 1 << 64:
+        raise ValueError("a whole number has more than 64 bits")
+    return number
 
 
 def _target(path: Path, typed: bool) -> Path:

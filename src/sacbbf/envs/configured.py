@@ -62,7 +62,7 @@ def _value(text: str, given: str) -> Any:
         tables = tomllib.loads(f"value = {text}")
         if len(tables) == 1 and isinstance(tables["value"], _PLAIN):
             return tables["value"]
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         pass
     try:
         return ast.literal_eval(text)

@@ -19,7 +19,7 @@ from typing import Any
 from sacbbf.disk.faults import reach
 from sacbbf.disk.files import Damaged, write_atomically
 from sacbbf.disk.lease import Lease, state_folder
-from sacbbf.disk.reading import LINE, RECORD, RESULT, Unreadable, is_there, open_file, read_json
+from sacbbf.disk.reading import LINE, RECORD, RESULT, Unreadable, is_there, open_file, parse_json, read_json
 from sacbbf.errors import RunFailed, UsageError
 from sacbbf.run.result_kinds import check_result
 
@@ -224,7 +224,7 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 def _object(line: bytes, path: Path, number: int) -> dict[str, Any]:
     try:
-        found = json.loads(line)
+        found = parse_json(line)
     except (ValueError, RecursionError) as error:
         raise Unreadable(path, f"line {number} is not one of a record: {error}") from error
     if not isinstance(found, dict):

@@ -20,7 +20,7 @@ from sacbbf.agents.config import AgentConfig, flatten
 from sacbbf.agents.presets import AGENTS, BASELINES, SIZES, AgentName, SizeName, preset
 from sacbbf.agents.ranges import Between, check_settings
 from sacbbf.agents.rules import check_agent
-from sacbbf.disk.reading import CONFIGURATION, Unreadable, read_file
+from sacbbf.disk.reading import CONFIGURATION, Unreadable, check_whole, read_file
 from sacbbf.envs import games
 from sacbbf.envs.base import EnvSpec
 from sacbbf.envs.make import EnvSettings, make_env
@@ -295,11 +295,23 @@ def to_toml(config: RunConfig) -> str:
 def read_toml(path: Path, *, typed: bool = False) -> dict[str, Any]:
     """Read a configuration file, whole or in part, as nested tables; a user may have `typed` its path."""
     try:
-        return tomllib.loads(read_file(path, CONFIGURATION, typed=typed).decode())
+        content = read_file(path, CONFIGURATION, typed=typed)
     except FileNotFoundError as error:
         raise UsageError(f"cannot read the configuration {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    try:
+        tables = tomllib.loads(content.decode())
+        _check_numbers(tables)
+    except (ValueError, RecursionError) as error:
         raise Unreadable(path, f"it is not a configuration in TOML: {error}") from error
+    return tables
+
+
+def _check_numbers(value: Any) -> None:
+    """Raise ValueError for a whole number that TOML does not have."""
+    if isinstance(value, int):
+        check_whole(value)
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _check_numbers(inner)
 
 
 def from_toml(path: Path) -> RunConfig:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 from pathlib import Path
 from typing import Any
 
@@ -37,13 +38,14 @@ class RayExecutor:
         gpus: float,
         trust: bool = False,
     ) -> None:
-        self.directory, self.workers, self.trust = directory, workers, trust
+        self.directory, self.workers = directory, workers
         self.cpus, self.gpus = cpus, gpus
+        self.here = str(Path.cwd()) if trust else ""  # where tasks may look for modules too
         self._own = not ray.is_initialized()
         if self._own:
             try:
-                # Ray puts this process's working directory before installed modules in all its workers.
-                with contextlib.nullcontext() if trust else contextlib.chdir(directory.path.anchor):
+                # Ray puts this process's working directory before installed modules in all its workers; so not ours.
+                with contextlib.chdir(directory.path.anchor):
                     ray.init(
                         address=address, log_to_driver=False, logging_level=logging.WARNING, include_dashboard=False
                     )
@@ -64,7 +66,7 @@ class RayExecutor:
 
     def start(self, cell: Cell) -> None:
         """Submit a task."""
-        self._refs[self._task.remote(str(self.directory.path), cell.name, self.trust)] = cell
+        self._refs[self._task.remote(str(self.directory.path), cell.name, self.here)] = cell
 
     def ended(self) -> list[tuple[Cell, Outcome]]:
         """Return the cells whose tasks have ended."""
@@ -88,8 +90,11 @@ class RayExecutor:
             ray.shutdown()
 
 
-def _work(path: str, name: str, trust: bool) -> tuple[str, str]:
-    outcome = work_on(Path(path), name, trust)
+def _work(path: str, name: str, here: str) -> tuple[str, str]:
+    if here:
+        with contextlib.suppress(FileNotFoundError):  # another node may not have it
+            os.chdir(here)
+    outcome = work_on(Path(path), name, trust=bool(here))
     return outcome.kind, outcome.why
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+import tempfile
 from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
@@ -73,14 +74,16 @@ class SlurmExecutor:
         trust: bool = False,
     ) -> None:
         self.directory, self.workers, self.trust = directory, workers, trust
+        folder = _new_folder(directory)
         try:
             self._executor = submitit.AutoExecutor(
-                folder=directory.path / "slurm" / "%j",
+                folder=folder / "%j",
                 cluster=cluster,
                 slurm_max_num_timeout=TRIES,
                 slurm_python=f"{shlex.quote(sys.executable)} -P",  # the working directory is not searched for modules
             )
         except RuntimeError as error:
+            folder.rmdir()
             raise UsageError(f"executor = 'slurm': there is no Slurm on this machine ({error})") from error
         limit = {"slurm_array_parallelism": workers} if workers else {}
         self._executor.update_parameters(
@@ -127,6 +130,11 @@ class SlurmExecutor:
     def close(self) -> None:
         """Cancel what is left."""
         self.stop()
+
+
+def _new_folder(directory: SweepDirectory) -> Path:
+    """Make a folder for jobs. Their results are pickles, found by the job's number: none may lie there before."""
+    return Path(tempfile.mkdtemp(prefix="slurm-", dir=directory.path))
 
 
 def _outcome(job: Any) -> Outcome:

@@ -214,7 +214,7 @@ def _value(text: str) -> Value:
     """Return a value as TOML reads it; what TOML does not know is a word."""
     try:
         found = tomllib.loads(f"value = {text}")["value"]
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return text
     return found if isinstance(found, bool | int | float | str) else text
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Iterable, Sequence
@@ -11,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from sacbbf.disk.reading import RECORD, open_file
+from sacbbf.disk.reading import RECORD, open_file, parse_json
 from sacbbf.disk.takeover import look, state_folder
 from sacbbf.errors import UsageError
 from sacbbf.run.records import RunDirectory
@@ -123,7 +122,7 @@ def last_line(path: Path) -> dict[str, Any]:
         with open_file(path, RECORD) as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL))
             lines = file.read(TAIL).split(b"\n")[:-1]
-        found = json.loads(lines[-1]) if lines else {}
+        found = parse_json(lines[-1]) if lines else {}
     except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -10,17 +10,20 @@ import statistics
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from sacbbf.agents.presets import SIZES
 from sacbbf.disk.reading import RESULT, Unreadable, read_json
 from sacbbf.errors import UsageError
 from sacbbf.run.devices import resolve_device
 from sacbbf.run.records import RunDirectory, read_lines, write_json
+from sacbbf.run.result_kinds import is_count, is_number
 from sacbbf.run.settings import Settings
 from sacbbf.sweep.estimate import Estimator
-from sacbbf.tune.tuning import Tuning
+from sacbbf.tune.tuning import Tuning, finished
 
 MARGIN = 1.25  # on what is expected of a run's time
+LONGEST = 1e10  # seconds of work on a tuning that are plausible: three hundred years
 KEEP_EVERY = 10.0  # seconds between notes of the time
 USUAL_TRIALS = 12  # that steps are planned for where no number is given
 STARTUP = 6.0  # seconds that a process takes before its run begins
@@ -42,11 +45,12 @@ class Clock:
 
     def __post_init__(self) -> None:
         try:
-            self.before = self.kept = float(read_json(self.path, RESULT, WHAT)["seconds"])
+            seconds: Any = read_json(self.path, RESULT, WHAT).get("seconds")
         except FileNotFoundError:
-            pass
-        except (KeyError, TypeError, OverflowError) as error:
-            raise Unreadable(self.path, f"it is not {WHAT}: {error!r}") from error
+            return
+        if not is_number(seconds) or not 0 <= seconds <= LONGEST:
+            raise Unreadable(self.path, f"it is not {WHAT}: seconds = {seconds!r}")
+        self.before = self.kept = float(seconds)
 
     @property
     def used(self) -> float:
@@ -86,11 +90,10 @@ class Budget:
 
     def note(self, run: RunDirectory) -> None:
         """Take in what a finished run took."""
-        result = run.read_result() or {}
-        training, before = 0.0, 0
-        for line in read_lines(run.record("speed")):
-            training += (line["step"] - before) / line["steps_per_second"]
-            before = line["step"]
+        result = finished(run)
+        if result is None:
+            return
+        training = training_seconds(run.record("speed"))
         self.runs += 1
         self.training += training
         self.aside += max(0.0, float(result["wall_seconds"]) - training) + STARTUP
@@ -124,6 +127,21 @@ class Budget:
         """The settings of the longest trial that may come."""
         ratios = [axis for axis in self.tuning.space if axis.name == RATIO]
         return {RATIO: max(map(int, ratios[0].ends))} if ratios else {}
+
+
+def training_seconds(speeds: Path) -> float:
+    """Return the seconds that a run has trained, by its record of speeds; stretches too short to tell are left out."""
+    seconds, before = 0.0, 0
+    for line in read_lines(speeds):
+        step: Any = line.get("step")
+        speed: Any = line.get("steps_per_second")
+        if speed in (None, 0):
+            continue
+        if not is_count(step) or not is_number(speed) or speed <= 0:
+            raise Unreadable(speeds, f"it holds no speeds: step = {step!r}, steps_per_second = {speed!r}")
+        seconds += (step - before) / speed
+        before = step
+    return seconds
 
 
 def measured_pace(tuning: Tuning) -> float:

@@ -31,6 +31,9 @@ from sacbbf.tune.space import default_of
 from sacbbf.tune.study import Study, Trial, best_of
 from sacbbf.tune.tuning import EVALUATIONS, Tuning, TuningDirectory
 
+# What is behind the names of files that SQLite opens: it would wait for a pipe, and follow a link.
+SQLITE = ("", "-journal", "-wal", "-shm")
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -66,8 +69,9 @@ class Tuner:
 
     def _open_study(self) -> Study:
         every = -(-self.tuning.steps // EVALUATIONS)
-        with contextlib.suppress(FileNotFoundError):
-            open_file(self.directory.study, STUDY).close()  # SQLite would wait for a pipe, and follow a link
+        for name in SQLITE:
+            with contextlib.suppress(FileNotFoundError):
+                open_file(self.directory.study.with_name(self.directory.study.name + name), STUDY).close()
         return Study(self.directory.study, self.tuning.space, self.default, warmup=2 * every)
 
     def _carry_out(self) -> Findings | None:
@@ -92,9 +96,7 @@ class Tuner:
         trials = self.study.trials()
         variants = [self.tuning.variant(one.number, one.settings) for one in trials]
         for cell in self.tuning.search(variants).cells():
-            run = self.directory.search.run(cell)
-            if (run.read_result() or {}).get("finished"):
-                budget.note(run)
+            budget.note(self.directory.search.run(cell))
         if self.limits.hours is not None and not budget.runs:
             budget.planned = measured_pace(self.tuning)
         return budget

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from sacbbf.report.aggregate import Estimate
 from sacbbf.sweep.spec import Cell, Spec
-from sacbbf.tune.tuning import TuningDirectory
+from sacbbf.tune.tuning import TuningDirectory, finished
 
 # 97.5% quantiles of Student's t for 1 to 30 degrees of freedom; the last one serves for more, to be on the safe side.
 T_975 = (
@@ -97,5 +97,5 @@ def read_comparison(directory: TuningDirectory, spec: Spec) -> Comparison | None
 
 def score_of(directory: TuningDirectory, cell: Cell) -> float | None:
     """Return the score of a run of the comparison; None if it is not finished."""
-    result = directory.comparison.run(cell).read_result()
-    return float(result["score"]) if result is not None and result.get("finished") else None
+    result = finished(directory.comparison.run(cell))
+    return None if result is None else float(result["score"])

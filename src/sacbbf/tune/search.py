@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
 from sacbbf.disk.lease import Busy, Lease
+from sacbbf.disk.reading import Unreadable
 from sacbbf.errors import RunFailed
 from sacbbf.run.records import read_lines
+from sacbbf.run.result_kinds import is_count, is_number
 from sacbbf.run.settings import Settings
 from sacbbf.run.stop import Stop
 from sacbbf.sweep.executor import Executor
@@ -22,7 +26,7 @@ from sacbbf.sweep.outcome import Outcome
 from sacbbf.sweep.spec import Cell
 from sacbbf.tune.budget import Budget
 from sacbbf.tune.study import Study, Trial, best_of
-from sacbbf.tune.tuning import Tuning, TuningDirectory
+from sacbbf.tune.tuning import Tuning, TuningDirectory, finished
 
 PAUSE = 0.5  # seconds between looks at the runs
 TAKEN_PAUSE = 10.0  # seconds before a run that another process was at work on is looked at again
@@ -146,7 +150,7 @@ class Search:
         """Take in the score of a run, and of the trial if that was its last."""
         run = self.directory.search.run(work.cells.pop(0))
         self.budget.note(run)
-        work.scores.append((run.read_result() or {})["score"])
+        work.scores.append((finished(run) or {})["score"])
         work.failures = 0
         score = statistics.fmean(work.scores)
         hopeless = self.study.report(work.trial, self._step(work, 0), score)
@@ -165,12 +169,10 @@ class Search:
 
     def _report_evaluations(self, work: _Work) -> bool:
         """Report what a run has reached, averaged with the seeds before it; True if the trial is to be pruned."""
-        lines = read_lines(self.directory.search.run(work.cells[0]).record("evaluations"))
+        path = self.directory.search.run(work.cells[0]).record("evaluations")
         reached = [
-            self.study.report(
-                work.trial, self._step(work, line["step"]), statistics.fmean([*work.scores, line["mean"]])
-            )
-            for line in lines
+            self.study.report(work.trial, self._step(work, step), statistics.fmean([*work.scores, mean]))
+            for step, mean in _evaluations(path)
         ]
         return any(reached)
 
@@ -198,6 +200,16 @@ class Search:
     def _end(self, work: _Work, words: str) -> None:
         self._works.remove(work)
         self.audience.trial_ended(work.trial, words)
+
+
+def _evaluations(path: Path) -> Iterator[tuple[int, float]]:
+    """Steps and scores of a run's evaluations during training."""
+    for line in read_lines(path):
+        step: Any = line.get("step")
+        mean: Any = line.get("mean")
+        if not is_count(step) or not is_number(mean):
+            raise Unreadable(path, f"it holds no evaluations: step = {step!r}, mean = {mean!r}")
+        yield step, mean
 
 
 def drop_state(directory: TuningDirectory, cell: Cell) -> None:

@@ -247,4 +247,7 @@ def axis_from_json(data: dict[str, object]) -> Axis:
     if "values" in data:
         values = data["values"]
         return Choice(str(data["name"]), tuple(values if isinstance(values, list) else []))
-    return Range(**data)  # type: ignore[arg-type]
+    found = Range(**data)  # type: ignore[arg-type]
+    if not isinstance(found.name, str) or not all(isinstance(end, int | float) for end in (found.low, found.high)):
+        raise TypeError(f"{data!r}")
+    return found

@@ -19,7 +19,7 @@ from sacbbf import __version__
 from sacbbf.agents.presets import SizeName
 from sacbbf.disk.reading import MANIFEST, Unreadable, read_json
 from sacbbf.errors import UsageError
-from sacbbf.run.records import write_json
+from sacbbf.run.records import RunDirectory, write_json
 from sacbbf.run.settings import RunConfig, Settings, configure
 from sacbbf.sweep.directory import SweepDirectory
 from sacbbf.sweep.spec import Spec, Variant, environment_spec
@@ -34,6 +34,11 @@ MOST_SEEDS = 100
 EPISODES = 30  # of a run's score: more runs tell more than more episodes
 EVALUATIONS = 5  # stretches between which a run is evaluated
 DEFAULT = "default"
+KINDS: dict[str, type] = {
+    **dict.fromkeys(("env", "agent", "size", "device"), str),
+    **dict.fromkeys(("steps", "seeds", "fresh_seeds"), int),
+    "settings": dict,
+}
 
 
 @dataclass(frozen=True)
@@ -166,6 +171,17 @@ class TuningDirectory:
         write_json(self.manifest, {"format": FORMAT, "version": __version__, "tuning": to_json(tuning)})
 
 
+def finished(run: RunDirectory) -> dict[str, Any] | None:
+    """Return the result of a finished run, with all that a tuning counts with; None if it is not finished."""
+    result = run.read_result()
+    if result is None or not result.get("finished"):
+        return None
+    lacking = [name for name in ("score", "wall_seconds", "updates") if result.get(name) is None]
+    if lacking:
+        raise Unreadable(run.result, f"it says that the run is finished, and has no {lacking[0]}")
+    return result
+
+
 def conflicts(old: Tuning, new: Tuning) -> Iterator[str]:
     """Words for all in which two tunings differ."""
     for entry in fields(Tuning):
@@ -187,4 +203,9 @@ def to_json(tuning: Tuning) -> dict[str, Any]:
 
 def from_json(data: dict[str, Any]) -> Tuning:
     """Return the tuning that plain data describes; KeyError or TypeError if it describes none."""
-    return Tuning(**data | {"space": tuple(axis_from_json(axis) for axis in data["space"])})
+    tuning = Tuning(**data | {"space": tuple(axis_from_json(axis) for axis in data["space"])})
+    for name, kind in KINDS.items():
+        value = getattr(tuning, name)
+        if type(value) is not kind:
+            raise TypeError(f"{name} = {value!r}")
+    return tuning

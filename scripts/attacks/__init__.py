@@ -1,0 +1,1 @@
+"""What `attack.py` attacks with, a file for each kind of attack."""
