@@ -1,6 +1,6 @@
 """Put a finished run's policy into the zoo, the trained policies that come with the package.
 
-    python experiments/zoo.py RUN [--name NAME]
+    python experiments/zoo.py RUN [--name NAME] [--words "The best of five seeds."]
 
 Writes configuration, policy, result, a still of an episode and a card to src/sacbbf/data/zoo/NAME; NAME is by default
 the environment's, with - for /. What was there by that name is replaced.
@@ -32,6 +32,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path)
     parser.add_argument("--name")
+    parser.add_argument("--words", default="", help="what else the card is to say of the score")
     args = parser.parse_args()
     run = RunDirectory(args.run).require()
     config, result = from_toml(run.config), run.read_result()
@@ -42,19 +43,19 @@ def main() -> None:
     folder = FOLDER / name
     folder.mkdir(parents=True, exist_ok=True)
     copy_shared(run.path, folder, KEPT)
-    write_atomically(folder / "README.md", card(name, config, result).encode())
+    write_atomically(folder / "README.md", card(name, config, result, args.words).encode())
     write_atomically(folder / "still.png", still(run))
     print(f"{PREFIX}{name}: {folder}, {sum(path.stat().st_size for path in folder.iterdir()) / 1e6:.2f} MB")
 
 
-def card(name: str, config: RunConfig, result: dict[str, Any]) -> str:
+def card(name: str, config: RunConfig, result: dict[str, Any], more: str) -> str:
     """Return a policy's page."""
     words = certainty_and_count(result["interval_95"], result["episodes"])
     played = [f"{who} play {other['score']:.2f}" for who, other in result.get("baselines", {}).items()]
     commit = result["versions"].get("commit")
     lines = [
         f"# {name}",
-        f"Score {result['score']:.2f} ({words}){''.join(f'; {one}' for one in played)}.",
+        f"Score {result['score']:.2f} ({words}){''.join(f'; {one}' for one in played)}. {more}".rstrip(),
         f"{config.agent} at the {config.size} size after {config.steps:,} steps, seed {config.seed}, "
         f"{result['wall_seconds'] / 60:.0f} minutes on {result['machine']['threads']} thread of an "
         f"{result['machine']['cpu']} machine{f', commit {commit}' if commit else ''}:",
