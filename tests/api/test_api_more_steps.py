@@ -68,7 +68,7 @@ def test_steps_can_be_announced_ahead(whole):
 
 
 def test_schedules_keep_their_end_values_beyond_the_announced_steps():
-    agent = make(settings=RESETTING | {"log_every": 1}).learn(100)
+    agent = make(size="tiny-paper", settings=RESETTING | {"log_every": 1}).learn(100)
     at_end, resets = dict(agent.metrics), []
     learner = agent._training.learner
     reset = learner.reset
@@ -80,7 +80,7 @@ def test_schedules_keep_their_end_values_beyond_the_announced_steps():
 
 
 def test_a_new_cycle_begins_schedules_anew_and_keeps_what_was_learned():
-    agent = make(settings=RESETTING | {"log_every": 1}).learn(100)
+    agent = make(size="tiny-paper", settings=RESETTING | {"log_every": 1}).learn(100)
     training, network, rows = agent._training, agent.network, agent._training.replay.ring.rewards[:100].copy()
     resets, reset, betas, losses = [], training.learner.reset, [], []
     training.learner.reset = lambda: (resets.append(agent.num_timesteps), reset())
