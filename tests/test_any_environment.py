@@ -39,7 +39,7 @@ def test_it_trains_and_is_evaluated(env):
     words += ["--environment.max-steps", "20", "--out", "run"]
     assert run(["train", env, *SHORT, *words]) == 0
     found = result()
-    assert (found["env"], found["steps"], found["updates"]) == (env, 150, 50) and len(found["returns"]) == 3
+    assert (found["env"], found["steps"], found["updates"]) == (env, 150, 100) and len(found["returns"]) == 3
     *_, last = read_lines(Path("run/metrics.jsonl"))
     assert last["loss/total"] > 0 and last["grad_norm"] > 0
     assert run(["evaluate", "run", "--episodes", "3", "--json", "again.json"]) == 0

@@ -20,12 +20,6 @@ LINES = (
     "train CartPole-v1 --wrapper x",
     "evaluate nowhere",
     "report nowhere",
-    "resume nowhere",
-    "play nowhere",
-    "export nowhere --hub x",
-    "diff nowhere nowhere",
-    "watch nowhere",
-    "tune CartPole-v1",
     "sweep s --games CartPole-v1 --agents nosuch",
     "verify --case nowhere",
 )

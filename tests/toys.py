@@ -263,7 +263,7 @@ def python_path() -> str:
 def toy_config(toy: str, steps: int, changes: Changes | None = None, **fields: Any) -> RunConfig:
     """A run of small networks on a toy: `changes` to the agent's settings, `fields` of the run or of `eval`."""
     small: Changes = {"network": {"hidden_dim": 16, "width_scale": 0.25}, "schedule": {"warmup": 64, "n_start": 5}}
-    config, _ = resolve(f"toys/{toy}-v0", size="tiny", steps=steps)
+    config, _ = resolve(f"toys/{toy}-v0", size="tiny-paper", steps=steps)
     of_eval = {name: fields.pop(name) for name in EvalConfig.__dataclass_fields__ if name in fields}
     settings = change(change(config.settings, small), changes or {})
     evaluation = EvalConfig(**{"episodes": 4, "every_episodes": 3, **of_eval})

@@ -169,8 +169,8 @@ def test_large_maps_are_left_to_convolutions():
 
 SMALLER = {"replay": {"batch_size": 4}}
 PRESETS = {  # size, kind, shape of a state, dtype, changes
-    "tiny grid": ("tiny", "grid", (4, 10, 10), np.bool_, {}),
-    "tiny vector": ("tiny", "vector", (4,), np.float32, {}),
+    "tiny grid": ("tiny-paper", "grid", (4, 10, 10), np.bool_, {}),
+    "tiny vector": ("tiny-paper", "vector", (4,), np.float32, {}),
     "tiny image": ("tiny", "image", (4, 84, 84), np.uint8, {}),
     "laptop image": ("laptop", "image", (4, 84, 84), np.uint8, {}),
     "paper image": ("paper", "image", (4, 84, 84), np.uint8, {"network": {"width_scale": 0.25, "hidden_dim": 64}}),

@@ -53,7 +53,7 @@ def test_a_dry_run_prints_cells_and_costs_and_writes_nothing_but_the_speed(tmp_p
     assert run(words) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.partition(":")[0] for line in lines[:2]] == [cell.name for cell in spec.cells()]
-    assert all("150 steps, 86 updates, " in line for line in lines[:2])
+    assert all("150 steps, 172 updates, " in line for line in lines[:2])
     assert lines[2].endswith("= 2 cells: CartPole-v1") and lines[4].startswith("disk: ")
     assert not (tmp_path / "sweep").exists() and speed_cache.exists()
 

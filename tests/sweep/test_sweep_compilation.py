@@ -24,7 +24,7 @@ def compiled(**fields) -> bool:
 
 @pytest.mark.parametrize(("missing", "expected"), [(0, True), (1, False)])
 def test_a_cell_is_compiled_if_it_has_enough_updates(missing, expected):
-    steps = WORTH_COMPILING + WARMUP - missing
+    steps = WORTH_COMPILING // 2 + WARMUP - missing  # two updates a step
     assert compiled(steps=steps) is expected
     assert not compiled(steps=steps, compile=False)
 

@@ -315,7 +315,7 @@ def test_files_of_sqlite_s_that_lead_elsewhere_are_refused(name, made_up, tmp_pa
     outside = tmp_path / "outside"
     outside.write_bytes(b"mine")
     (directory.path / name).symlink_to(outside)
-    words = ["--trials", "2", "--seeds", "2", "--set", "schedule.warmup=100", "--device", "cpu", "--size", "tiny"]
+    words = ["--trials", "2", "--seeds", "2", "--set", "schedule.warmup=100", "--device", "cpu", "--size", "tiny-paper"]
     assert tuned(tmp_path, *words) == 2
     assert f"{name}: it is a link that leads out of its folder, to {outside}" in capsys.readouterr().err
     assert outside.read_bytes() == b"mine" and not made_up
