@@ -33,7 +33,7 @@ def rows(run: RunDirectory) -> list[dict[str, object]]:
     largest = math.log(env.spec.num_actions)
     env.close()
     schedule, found = config.settings.schedule, []
-    for text in run.metrics.read_text().splitlines():
+    for text in run.record("metrics").read_text().splitlines():
         line = json.loads(text)
         if "policy/entropy" in line:
             wanted = wanted_entropy(schedule, line["step"], config.steps) if schedule.temperature == "target" else ""
