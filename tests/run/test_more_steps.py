@@ -311,7 +311,7 @@ def test_a_files_schedules_follow_the_steps_and_it_is_said(kept, working_directo
     said = " ".join(capsys.readouterr().out.split())
     assert "is for 100 steps: its schedules are scaled to 40; schedule.reset_every as the file has it" in said
     found = from_toml(Path("run/config.toml"))
-    plain = resolve(IDENTITY, steps=40)[0].settings.schedule
+    plain = resolve(IDENTITY, size="tiny-paper", steps=40)[0].settings.schedule
     assert found.steps == 40 and found.settings.schedule.reset_every == 30
     assert found.settings.schedule.cycle == plain.cycle
     assert found.settings.schedule.beta_final_updates == plain.beta_final_updates

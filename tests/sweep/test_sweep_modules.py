@@ -61,7 +61,6 @@ TUNE = ["tune", "--out", "there", "--trials", "1", "--seeds", "1", "--fresh-seed
         "--space", "schedule.n_end=1,3"]  # fmt: skip
 TUNE += [word for name, value in SETTINGS.items() for word in ("--set", f"{name}={str(value).lower()}")]
 COMMANDS = {
-    "ray": [*SWEEP, "{env}", "--executor", "ray"],
     "slurm": [*SWEEP, "{env}", "--executor", "slurm"],
     "tune": [*TUNE, "{env}"],
 }
@@ -88,7 +87,7 @@ def hostile(working_directory):
 
 def notes_of(command, env, hostile, tmp_path_factory):
     """Run a command in a process of its own; what was noted of imports in its workers."""
-    module = {"ray": "ray", "slurm": "submitit", "tune": "optuna"}[command]
+    module = {"slurm": "submitit", "tune": "optuna"}[command]
     pytest.importorskip(module)
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     (elsewhere / "sitecustomize.py").write_text(SITECUSTOMIZE)
