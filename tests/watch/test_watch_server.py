@@ -54,7 +54,7 @@ def test_the_overview_has_every_run_in_a_line(serve, top, finished_run):
     assert runs.keys() == {"pole", "again/pole", "<script>alert(1)", "broken"}
     result = json.loads(finished_run.result.read_text())
     pole = runs["pole"]
-    assert (pole["env"], pole["agent"], pole["size"], pole["seed"]) == ("toys/Identity-v0", "sac-bbf", "tiny", 0)
+    assert (pole["env"], pole["agent"], pole["size"], pole["seed"]) == ("toys/Identity-v0", "sac-bbf", "tiny-paper", 0)
     assert (pole["state"], pole["step"], pole["steps"]) == ("finished", 200, 200)
     assert (pole["score"], pole["interval"]) == (result["score"], result["interval_95"])
     assert pole["last_score"] == json.loads((top / "pole/episodes.jsonl").read_text().splitlines()[-1])["score"]
