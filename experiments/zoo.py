@@ -59,11 +59,10 @@ def card(name: str, config: RunConfig, result: dict[str, Any], more: str) -> str
         f"{config.agent} at the {config.size} size after {config.steps:,} steps, seed {config.seed}, "
         f"{result['wall_seconds'] / 60:.0f} minutes on {result['machine']['threads']} thread of an "
         f"{result['machine']['cpu']} machine{f', commit {commit}' if commit else ''}:",
-        f"    {command(config)}",
-        f"    sacbbf play {PREFIX}{name}",
+        f"    {command(config)}\n    sacbbf play {PREFIX}{name}",
         "![A moment of an episode](still.png)",
     ]
-    return "\n\n".join(lines).replace("\n\n    sacbbf play", "\n    sacbbf play") + "\n"
+    return "\n\n".join(lines) + "\n"
 
 
 def still(run: RunDirectory) -> bytes:
